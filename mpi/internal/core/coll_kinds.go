@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/checking"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -118,10 +119,10 @@ func (a *arguments) prepare(x *Collective, o *coll.Operation) (err error) {
 // describeCall returns a call that has been prepared as calls are compared. Calls on an
 // intercommunicator are compared by their names only, since the groups pass different arguments:
 // their roots, and the lengths of what they send.
-func (cs *Collectives) describeCall(x *Collective, inter bool) *collCall {
+func (cs *Collectives) describeCall(x *Collective, inter bool) *checking.Call {
 	call := x.recorded()
 	if x.Kind == perf.Barrier || inter {
-		y := &collCall{Call: call}
+		y := &checking.Call{Call: call}
 		if x.start == Blocking {
 			y.Idups = cs.idupSeq.Load()
 		}

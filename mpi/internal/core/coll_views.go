@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/checking"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -286,7 +287,8 @@ func (cs *Collectives) elementsOfParts(own *datatype.Buffer, parts, from *Buffer
 	if !cs.comm.checks {
 		return Elements{kind: datatype.Byte}
 	}
-	return Elements{data: &elementData{size: 1, parts: &partSignatures{signatureOf(own), parts.signatures(), from.signatures()}}}
+	sigs := &checking.Parts{Own: signatureOf(own), Counts: parts.signatures(), From: from.signatures()}
+	return Elements{data: &elementData{size: 1, parts: sigs}}
 }
 
 func signatureOf(d *datatype.Buffer) datatype.Signature {

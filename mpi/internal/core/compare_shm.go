@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/checking"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -133,9 +134,9 @@ func (x packedCall) String() string {
 
 // dataText describes the elements of a call that are not numbers.
 func (x packedCall) dataText() string {
-	text := fmt.Sprintf(" of %d bytes of %s", x.length(), mixedName)
+	text := fmt.Sprintf(" of %d bytes of %s", x.length(), checking.MixedName)
 	if x.length() > shapeLengthMax {
-		text = fmt.Sprintf(" of more than %d bytes of %s", shapeLengthMax, mixedName)
+		text = fmt.Sprintf(" of more than %d bytes of %s", shapeLengthMax, checking.MixedName)
 	}
 	return text + fmt.Sprintf(" (signature %x)", x.shape().op)
 }
@@ -146,7 +147,7 @@ type callMismatch struct {
 	calls [2]packedCall
 }
 
-// class returns the class of the first difference, as collCall.compare does.
+// class returns the class of the first difference, in the order of checking.Difference.
 func (m *callMismatch) class() Class {
 	x, y := m.calls[0].shape(), m.calls[1].shape()
 	switch {

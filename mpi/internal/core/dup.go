@@ -3,6 +3,7 @@ package core
 import (
 	"math"
 
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/checking"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -56,7 +57,7 @@ func idup(c *Comm, call perf.Op, h *hints) (*Comm, Request, error) {
 	}
 	c.coll.idups.Go(func() {
 		if c.checks {
-			if err := c.coll.compareCall(m.idup, &collCall{Call: call, Where: where}, failed); err != nil {
+			if err := c.coll.compareCall(m.idup, &checking.Call{Call: call, Where: where}, failed); err != nil {
 				c.engine.Requests().CompleteGrequest(r.h, c.joinError(op, err, d.attrs.Drop(c)))
 				return
 			}

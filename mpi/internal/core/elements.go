@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/checking"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
@@ -24,13 +25,7 @@ type elementData struct {
 	// value and location are the kinds of the two fields of a pair, for MinLoc and MaxLoc; 0 for other elements.
 	value, location datatype.Kind
 	// parts has the signatures of the blocks of a call whose blocks differ, if calls are checked. size is 1 then.
-	parts *partSignatures
-}
-
-// partSignatures are the signatures of the blocks of a call of views. Its fields are those of a collCall.
-type partSignatures struct {
-	Own          datatype.Signature
-	Counts, From []datatype.Signature
+	parts *checking.Parts
 }
 
 // numbersOf returns the elements of type T, which must be a number or bool.
@@ -87,12 +82,10 @@ func (e Elements) String() string {
 	case e.data == nil:
 		return e.kind.String()
 	case e.data.name == "":
-		return mixedName
+		return checking.MixedName
 	}
 	return e.data.name
 }
-
-const mixedName = "several types"
 
 // signature returns the text by which checked calls compare data that is not numbers: the same for the same sequence of numbers.
 func (e Elements) signature(bytes int) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/checking"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
@@ -60,7 +61,7 @@ type startedCollectives struct{ sum atomic.Uint64 }
 
 // add adds the start of a collective with messages of this tag.
 func (s *startedCollectives) add(tag int32, call perf.Op) {
-	h := uint64(tag) | uint64(comparedCall(call))<<32
+	h := uint64(tag) | uint64(checking.Compared(call))<<32
 	h *= 0x9e3779b97f4a7c15 // the sums of different collectives differ, as far as a hash can tell
 	h = (h ^ h>>32) * 0x94d049bb133111eb
 	s.sum.Add(h ^ h>>29)

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/checking"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 	"github.com/ibrun/ibrun/perf"
 )
@@ -173,7 +174,7 @@ func (cs *Collectives) start(x *Collective, many *Pairs) (Request, error) {
 }
 
 // describeStart returns a call that has been prepared as calls are compared.
-func (cs *Collectives) describeStart(x *Collective, many *Pairs, inter bool) *collCall {
+func (cs *Collectives) describeStart(x *Collective, many *Pairs, inter bool) *checking.Call {
 	if many != nil {
 		return cs.describePairs(x.recorded(), many, x.Elements, x.Op)
 	}
@@ -202,7 +203,7 @@ func (x *immediate) record(y *Collective, many *Pairs, inter bool) (err error) {
 
 // startChecked starts an immediate collective whose call is compared with those of the other ranks.
 // failed is the error that this rank has found; the others learn of it.
-func (cs *Collectives) startChecked(x *immediate, n int, mine *collCall, failed error) (Request, error) {
+func (cs *Collectives) startChecked(x *immediate, n int, mine *checking.Call, failed error) (Request, error) {
 	c := cs.comm
 	call := x.call
 	g := cs.main.beside(cs.immediates.nextTag(), call.Within())

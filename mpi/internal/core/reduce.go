@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/checking"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -77,7 +78,7 @@ func (cs *Collectives) StartAllreduceMany(start Start, b Pairs, k Elements, o Op
 }
 
 // describePairs returns an AllreduceMany as calls are compared.
-func (cs *Collectives) describePairs(call perf.Op, b *Pairs, k Elements, o Op) *collCall {
+func (cs *Collectives) describePairs(call perf.Op, b *Pairs, k Elements, o Op) *checking.Call {
 	y := cs.newCollCall(call, k, b.bytes())
 	y.Op, y.Counts = describeOp(o), b.counts(k)
 	return y

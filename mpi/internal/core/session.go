@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/checking"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -110,7 +111,7 @@ func (a *agreement) releaseWithPeers(where string) error {
 	}
 	var err error
 	if c.checks { // another rank may call Free instead
-		err = c.coll.compare(&collCall{Call: perf.Free, Idups: c.coll.idupSeq.Load(), Where: where}, nil)
+		err = c.coll.compare(&checking.Call{Call: perf.Free, Idups: c.coll.idupSeq.Load(), Where: where}, nil)
 	}
 	if err == nil {
 		err = a.agreeToFree(nil)
