@@ -11,5 +11,9 @@
 // message of an epoch has arrived: by then every message sent before the count began has arrived as
 // well.
 //
+// The number of RTRs is limited at both ends. A sender stores at most maxTargets of a receiver in a
+// context. A receiver sends none for a receive if maxAhead or more receives with the same tag were
+// posted before, since the sender would ignore it.
+//
 // The package sends nothing. The caller holds the lock of the engine.
 package rtr

@@ -6,8 +6,15 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// maxTargets bounds the RTRs that a sender stores for one receiver.
-const maxTargets = 256
+const (
+	// maxTargets is how many RTRs of one receiver in a context a sender stores at most. It bounds
+	// the memory that a receiver can make a sender use. Further RTRs are ignored.
+	maxTargets = 256
+	// maxAhead is a limit of the receiver for each tag: it sends no RTR for a receive if so many
+	// receives with the same tag were posted before. The sender would ignore that RTR: it stores
+	// one only if it has stored those of all receives before, and has room for one more.
+	maxAhead = maxTargets
+)
 
 // Flows has the traffic of contexts with RTRs, by context and peer. The zero Flows is empty.
 type Flows struct {
@@ -121,9 +128,10 @@ func (x *Flow) Count(epoch uint32) {
 }
 
 // MayAnnounce reports whether the peer may be sure about an RTR of an epoch: a message of the epoch
-// has arrived. ahead is the number of receives with the same tag that were posted before.
+// has arrived, and the peer can store the RTR. ahead is the number of receives with the same tag
+// that were posted before.
 func (x *Flow) MayAnnounce(epoch uint32, ahead int) bool {
-	return x != nil && x.epoch == epoch && ahead < maxTargets
+	return x != nil && x.epoch == epoch && ahead < maxAhead
 }
 
 // Received returns the number of messages of the present epoch from the peer.
