@@ -18,6 +18,10 @@ import (
 // Sleeping has its price: a peer makes a system call to wake the process, which takes longer than a
 // quick yield. And a slow yield is not lost if a peer has computed meanwhile, which rarely takes a
 // whole slice.
+//
+// The constants decide only when slow yields end yielding. yieldsBeforeSleep in wait.go of package
+// proto is the number of yields in vain after which a goroutine sleeps, unless the user has set how
+// long it polls.
 
 const (
 	// slowYield is how long a yield takes at least if a program that does not wait had the
