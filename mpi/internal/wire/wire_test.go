@@ -9,7 +9,8 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// TestGolden checks the bytes of each kind of message: the wire format must not change.
+// TestGolden checks the bytes of each kind of message: the wire format must not change. A kind
+// without bytes in the table is an error.
 func TestGolden(t *testing.T) {
 	v := Envelope{Context: 0x01020304, Match: Match{0x11121314, 0x21222324}}
 	w := [5]uint64{0xa1, 0xa2, 0xa3, 0xa4, NoWord}
@@ -19,7 +20,7 @@ func TestGolden(t *testing.T) {
 		three = first + "a200000000000000" + "a300000000000000"
 		five  = three + "a400000000000000" + "ffffffffffffffff"
 	)
-	for k, want := range map[Kind]string{
+	golden := map[Kind]string{
 		Eager:        "01000000" + env,
 		EagerSync:    "02000000" + env + first,
 		FirstFrag:    "03000000" + env + first,
@@ -36,15 +37,26 @@ func TestGolden(t *testing.T) {
 		Put:          "0e000000" + env + five,
 		RTRCancel:    "0f000000" + env + first,
 		RTRCancelAck: "10000000" + env + first,
+		ClockPing:    "11000000" + env + three,
+		ClockPong:    "12000000" + env + three,
+		ClockAdjust:  "13000000" + env + five,
 		Watch:        "14000000" + env,
 		Left:         "15000000" + env + first,
 		Refuse:       "16000000" + env + first + "a200000000000000",
+		ClockState:   "17000000" + env + first,
+		Note:         "18000000" + env + first,
 		Withdraw:     "19000000" + env + first,
 		Withdrawn:    "1a000000" + env + first,
 		Flush:        "1b000000" + env + first,
 		Flushed:      "1c000000" + env + first,
 		Elapsed:      "1d000000" + env + five,
-	} {
+	}
+	for k := Eager; k < KindCount; k++ {
+		want, ok := golden[k]
+		if !ok {
+			t.Errorf("kind %d is not in the table", k)
+			continue
+		}
 		v.Kind = k
 		b, n := Header(v, w[:k.Words()]...)
 		if got := hex.EncodeToString(b[:n]); got != want {
