@@ -19,7 +19,10 @@ import (
 // rather than to a context have zeros as context, source and tag. All numbers are little endian.
 type Kind uint8
 
-// The kinds of messages, with the words that follow the envelope, and the payload.
+// The kinds of messages, with the words that follow the envelope, and the payload. A new kind is
+// appended before KindCount: the numbers are those on the wire, and the order of the first four
+// counts as well. Kinds up to FirstFrag have a payload (hasPayload), and those up to RTS may have
+// an epoch (HasEpoch). handlePause of package proto compares kinds with FirstFrag too.
 const (
 	Eager        Kind = iota + 1 // payload
 	EagerSync                    // id of the sender's request; payload
@@ -51,7 +54,7 @@ const (
 	Flushed                      // the number in FLUSH
 	Elapsed                      // length with marks, protocol, nanoseconds, bytes; sender's id or nanoseconds
 
-	// KindCount is greater than every kind.
+	// KindCount is greater than every kind. It stays the last constant.
 	KindCount
 )
 
@@ -102,12 +105,14 @@ type Envelope struct {
 	Epoch uint32
 }
 
-// hasPayload reports whether messages of a kind may have a payload.
+// hasPayload reports whether messages of a kind may have a payload. Those of the first kinds, up to
+// FirstFrag, do.
 func (k Kind) hasPayload() bool {
 	return k <= FirstFrag || k == Frag || k == Data || k == Note
 }
 
-// HasEpoch reports whether messages of a kind may have an epoch.
+// HasEpoch reports whether messages of a kind may have an epoch: the first messages of sends, up to
+// RTS, and those of the protocol with RTR.
 func (k Kind) HasEpoch() bool { return k <= RTS || k == RTR || k == Put }
 
 // Encode returns the two words that represent the envelope on the wire.
