@@ -94,7 +94,7 @@
 //	                process itself), send.go, send_from.go (data in parts), receive.go, control_message.go
 //	flow control:   rnr.go (receiver not ready)
 //	transfers:      internal/transfer (registered memory, keys, lists of transfers, bytes in flight), transfer.go, lanes.go
-//	                (rails and paths), striping.go, scatter.go
+//	                (rails and paths), with_rail.go (transfers restricted to one rail), scatter.go
 //	posting:        internal/posting (queue pairs with their requests in flight, which of them gets a piece, doorbells)
 //	polling:        poll.go, completions.go (completions: what has arrived, what was carried out), internal/sleep (which
 //	                queues report completions, what wakes), sleep.go

@@ -3,6 +3,10 @@
 // which queue pair gets the next piece of a transfer, which requests have a completion, and when
 // the devices are notified. It records what is in flight, and says what a completion means for it.
 //
+// Long transfers are striped over the lanes of a connection in two steps. [transfer.Op.NextPiece]
+// says which lanes may carry the next piece: all, those of one rail, or none yet. Lanes.choose, in
+// lanes.go, takes the one of these with the fewest requests in flight, among those with room.
+//
 // It knows neither the handshake of connections nor endpoints. What follows from a completion or
 // from a failure is up to the domain, which also creates, connects and closes the queue pairs.
 //
@@ -11,7 +15,7 @@
 //	poster.go      what the queue pairs of a domain share; posts messages
 //	pieces.go      posts the pieces of transfers, and reads the keys that they need
 //	parts.go       memory in parts, for Reads with a scattered destination
-//	lanes.go       the queue pairs of one connection, and the choice between them
+//	lanes.go       the queue pairs of one connection, and the choice between them: striping
 //	queue_pair.go  a queue pair with its requests in flight
 //	closing.go     how a queue pair is flushed before it is closed
 //	index.go       finds queue pairs by number

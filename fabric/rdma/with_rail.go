@@ -6,8 +6,9 @@ import (
 	"github.com/ibrun/ibrun/fabric"
 )
 
-// Long transfers are striped over the lanes of a connection, see posting.Lanes: each piece goes to the queue pair with the fewest
-// requests in flight. The caller may restrict a transfer to one rail, see WithRail.
+// The caller may restrict a transfer to one rail, by the endpoint that WithRail returns. Other
+// transfers that are long enough are striped over all lanes of the connection, as Op.NextPiece of
+// internal/transfer and Lanes of internal/posting decide.
 
 var _ fabric.MultiRail = (*domain)(nil)
 
