@@ -14,6 +14,9 @@ import (
 	"github.com/ibrun/ibrun/verbs"
 )
 
+// Ports that are not active, and those of devices that cannot be used, are excluded here. Those
+// that lack what the user demands are excluded later, in choice.go.
+
 // Candidate is a port that a domain may use.
 type Candidate struct {
 	Device    string // mlx5_0, or mlx5_0:2 if it is not the first active port of the device

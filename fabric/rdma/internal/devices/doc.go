@@ -7,7 +7,8 @@
 //
 //	network.go    where devices come from: this machine, or a simulated network
 //	candidate.go  the ports that may be used, the best first
-//	subnet.go     what the user demands of a port, and which network it is connected to
+//	choice.go     what the user demands of a port, and which ports are excluded because they lack it
+//	subnet.go     which network a port is connected to
 //	selection.go  which ports are used together, and which of them take the place of others
 //	rail.go       an open device, its completion queues, and its queue pairs for connections
 //	rails.go      the devices of a domain
