@@ -62,21 +62,21 @@ type Op struct {
 	Err      error // the transfer ends with it once the connection is closed
 }
 
-// Choice says which lanes of a connection may carry the next piece of a transfer.
-type Choice uint8
+// Carriers says which lanes of a connection may carry the next piece of a transfer.
+type Carriers uint8
 
-// The choices.
+// The sets of lanes.
 const (
-	AllLanes    Choice = iota
-	FirstLanes         // those of the first rail
-	LanesOfRail        // those of Op.Rail
-	NoLane             // none yet
+	AllLanes    Carriers = iota
+	FirstLanes           // those of the first rail
+	LanesOfRail          // those of Op.Rail
+	NoLane               // none yet
 )
 
 // NextPiece chooses between the lanes of a connection, of which so many are on the first rail.
 // While the keys for other rails are being read, the first rail gets no more than its share, which
 // is nothing if the transfer is restricted to another rail.
-func (o *Op) NextPiece(first, lanes int) Choice {
+func (o *Op) NextPiece(first, lanes int) Carriers {
 	switch {
 	case o.KeyState == KeysReading && (o.Rail > 0 || o.Posted >= o.Bytes*first/lanes):
 		return NoLane

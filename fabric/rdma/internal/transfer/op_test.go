@@ -60,7 +60,7 @@ func TestListRestart(t *testing.T) {
 func TestNextPiece(t *testing.T) {
 	for _, c := range []struct {
 		op   Op
-		want Choice
+		want Carriers
 	}{
 		{Op{Rail: AnyRail}, FirstLanes},
 		{Op{Rail: AnyRail, KeyState: KeysReading, Posted: 2}, FirstLanes},
