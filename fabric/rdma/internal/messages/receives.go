@@ -138,10 +138,13 @@ func (s *Receives) postUnposted() {
 // Payload returns the n bytes behind the header of the message in a slot.
 func (s *Receives) Payload(slot, n uint32) []byte { return s.Mem(slot)[HeaderBytes:][:n:n] }
 
-// Reserve reserves n slots. It adds slots if there are too few, and posts them to the SRQ. When
-// there are as many as the SRQ takes, thousands of peers share them: more are reserved than there
-// are, and a message for which none is posted waits in the device of its sender, which retries
-// without limit. Without an SRQ nothing can be shared, and Reserve returns an error.
+// Reserve reserves n slots. If there are too few it adds blocks of BlockSlots slots, and posts them
+// to the SRQ. Nothing else adds slots there: until the first peer is admitted the SRQ is empty, and
+// the first block, which Reserve posts for that peer, is its initial size.
+//
+// When there are as many slots as the SRQ takes, thousands of peers share them: more are reserved
+// than there are, and a message for which none is posted waits in the device of its sender, which
+// retries without limit. Without an SRQ nothing can be shared, and Reserve returns an error.
 func (s *Receives) Reserve(n int) error {
 	for s.Reserved+n > s.Total() && (s.SRQ == nil || !s.Full()) {
 		if err := s.Grow(); err != nil {
