@@ -3,6 +3,8 @@ package datatype
 import "reflect"
 
 // Kind is the kind of a basic element: how a value is represented in memory and in external data. The zero Kind is invalid.
+// A new one needs changes in other packages too, such as its reductions: CONTRIBUTING.md lists them
+// under "Add an element type".
 type Kind uint8
 
 // The kinds. Go's int, uint and uintptr have the sized kind of their width on the machine; see
