@@ -45,7 +45,8 @@
 //	messages       send recv data sendrecv probe context partitioned buffered request status grequest;
 //	               route, number, pooled, buffer_unsafe
 //	data types     datatype datatype_attr datatype_construct elements op
-//	errors         errors error_codes errhandler failure check unwinding
+//	errors         error_class (predefined classes), added_codes, errors (the errors of calls),
+//	               errhandler failure check unwinding
 //
 // # Locks
 //
