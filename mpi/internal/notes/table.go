@@ -53,10 +53,10 @@ func (t *Table) Of(request uint32) (own, sender *Note) {
 	return n.own, n.sender
 }
 
-// maxWhere is the maximum length of a source position in a NOTE. The end of a longer one is sent.
+// maxWhere is the maximum length of a source position in a Note. The end of a longer one is sent.
 const maxWhere = 160
 
-// Send counts a message of a request to a process, and returns the NOTE to be sent before: a word
+// Send counts a message of a request to a process, and returns the Note to be sent before: a word
 // and the payload.
 func (t *Table) Send(peer int32, request uint32) (op uint64, payload []byte) {
 	t.peer(peer).sent++
@@ -64,7 +64,7 @@ func (t *Table) Send(peer int32, request uint32) (op uint64, payload []byte) {
 	return uint64(n.Op), []byte(n.Type + " " + n.Where[max(0, len(n.Where)-maxWhere):])
 }
 
-// Receive handles a NOTE: it belongs to the next message of the peer. It returns false for a NOTE
+// Receive handles a Note: it belongs to the next message of the peer. It returns false for a Note
 // that no correct process sends.
 func (t *Table) Receive(peer int32, op uint64, payload []byte) bool {
 	if t.peers == nil {

@@ -94,7 +94,7 @@ func (p *leaver) leave() {
 func TestClosedAfterMessages(t *testing.T) {
 	const left = testContext + 1
 	for name, meet := range map[string]func(*leaver, *Engine) (failed []Handle){
-		"answer to WATCH": func(p *leaver, e *Engine) []Handle {
+		"answer to Watch": func(p *leaver, e *Engine) []Handle {
 			e.Contexts().Leave(left)
 			p.send(wire.Envelope{Kind: wire.Watch, Context: left}, nil)
 			p.leave()

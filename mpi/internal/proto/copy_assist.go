@@ -24,7 +24,7 @@ func (x *receives) requestAssist(t *transfer, word uint64) {
 	}
 }
 
-// handleAssist handles ASSIST: the receiver asks this side to write from the back.
+// handleAssist handles Assist: the receiver asks this side to write from the back.
 func (x *sends) handleAssist(peer int32, w [5]uint64) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) || r.out.kind() != wire.RTS || r.word < 0 || w[4] == 0 || w[4] > uint64(len(r.buf)) {

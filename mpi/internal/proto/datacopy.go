@@ -11,7 +11,7 @@ func (x *receives) requestData(t *transfer) {
 	x.links.sendControl(t.peer, wire.Envelope{Kind: wire.DataRequest}, t.peerID, t.req.id(), uint64(t.bytes))
 }
 
-// handleDataRequest handles DATA_REQUEST.
+// handleDataRequest handles DataRequest.
 func (x *sends) handleDataRequest(peer int32, w [5]uint64) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) || w[2] > uint64(r.size()) {
@@ -61,7 +61,7 @@ func (r *Request) prepareData(p *peer) {
 	r.out.body = r.buf[from:t.offset]
 }
 
-// handleData handles DATA: the next piece of a payload.
+// handleData handles Data: the next piece of a payload.
 func (x *receives) handleData(peer int32, w [5]uint64, payload []byte) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || r.send || r.transfer.peer != peer {

@@ -15,16 +15,16 @@ import (
 // that context then fails, and does not hang.
 //
 // A process does not report this unasked: it would cost a message to every peer of every
-// communicator. An operation that has waited for some time sends WATCH to the process that it waits
-// for. That process answers with LEFT when it leaves the context, or immediately if it has left.
-// LEFT follows all other messages of the process, so nothing that it has sent is missed. To send
-// WATCH connects the two processes, so that the transport reports a process that has closed or was
+// communicator. An operation that has waited for some time sends Watch to the process that it waits
+// for. That process answers with Left when it leaves the context, or immediately if it has left.
+// Left follows all other messages of the process, so nothing that it has sent is missed. To send
+// Watch connects the two processes, so that the transport reports a process that has closed or was
 // killed.
 //
-// A send needs no WATCH. A message whose sender waits for its receiver, an RTS or a synchronous
+// A send needs no Watch. A message whose sender waits for its receiver, an RTS or a synchronous
 // one, is refused.
 
-// departures records which contexts this process and others have left. It sends WATCH and LEFT, and
+// departures records which contexts this process and others have left. It sends Watch and Left, and
 // completes the requests that need a process which has left (hopeless.go). The goroutines that wait
 // for something else are woken, and look whether it can still come.
 type departures struct {
@@ -37,9 +37,9 @@ type departures struct {
 	rec      *record.Recording
 
 	left     map[uint32]bool    // contexts that this process has left, and that have not ended
-	watchers map[uint32][]int32 // by context: the processes to which LEFT must be sent
-	watched  map[member]bool    // the processes to which WATCH was sent
-	gone     map[member]bool    // those that have sent LEFT: whether all free the communicator
+	watchers map[uint32][]int32 // by context: the processes to which Left must be sent
+	watched  map[member]bool    // the processes to which Watch was sent
+	gone     map[member]bool    // those that have sent Left: whether all free the communicator
 	members  func(context uint32) []int32
 	closed   bool // the engine is closed
 	failed   bool // an operation may have failed because a process had left
@@ -47,7 +47,7 @@ type departures struct {
 	timerRuns bool      // startWatchTimer has started a timer
 	probed    Route     // of the last probe that did not block
 	idlePolls uint      // number of calls of idlePoll
-	nextIdle  time.Time // when idlePoll sends WATCH; zero: after it has set this
+	nextIdle  time.Time // when idlePoll sends Watch; zero: after it has set this
 }
 
 // member is a process in a context.
@@ -98,7 +98,7 @@ func (d *departures) hasLeft(context uint32) bool {
 	return d.left[context] || d.ended.IsStale(context)
 }
 
-// reportLeft sends LEFT to the processes that watch a context which this process has left, or an
+// reportLeft sends Left to the processes that watch a context which this process has left, or an
 // earlier one with the same number.
 func (d *departures) reportLeft(context uint32) {
 	for x, watchers := range d.watchers {
@@ -118,7 +118,7 @@ func (d *departures) sendLeft(n int32, context uint32) {
 	}
 }
 
-// handleWatch handles WATCH.
+// handleWatch handles Watch.
 func (d *departures) handleWatch(peer int32, context uint32) {
 	switch {
 	case d.hasLeft(context):
@@ -128,7 +128,7 @@ func (d *departures) handleWatch(peer int32, context uint32) {
 	}
 }
 
-// handleLeft handles LEFT of a process, whose word says whether all processes free the
+// handleLeft handles Left of a process, whose word says whether all processes free the
 // communicator. It returns false for a message that no correct process sends. An answer may arrive
 // after the context has been forgotten: that one is ignored.
 func (d *departures) handleLeft(peer int32, context uint32, w [5]uint64) bool {
@@ -143,7 +143,7 @@ func (d *departures) handleLeft(peer int32, context uint32, w [5]uint64) bool {
 	return true
 }
 
-// watchRoute sends WATCH to the process of a route. With AnySource it sends WATCH to one process at
+// watchRoute sends Watch to the process of a route. With AnySource it sends Watch to one process at
 // a time, because one that has not left is sufficient.
 func (d *departures) watchRoute(from Route) {
 	if from.Rank != AnySource {
@@ -158,7 +158,7 @@ func (d *departures) watchRoute(from Route) {
 	}
 }
 
-// watch sends WATCH to a process, once for each context.
+// watch sends Watch to a process, once for each context.
 func (d *departures) watch(m member) {
 	l := d.links
 	if m.peer < 0 || int(m.peer) >= len(l.peers) || int(m.peer) == l.self || l.failure.err != nil || d.watched[m] ||

@@ -32,7 +32,7 @@ func failsInTime(t *testing.T, call func() error) error {
 	return waittest.Receive(t, "the call returns", ended)
 }
 
-// TestWatchFails: the connection that WATCH needs cannot be made. The goroutine that was about to
+// TestWatchFails: the connection that Watch needs cannot be made. The goroutine that was about to
 // sleep, and those on the condition, return this failure.
 func TestWatchFails(t *testing.T) {
 	for n := 1; n <= 3; n++ {

@@ -10,15 +10,15 @@
 // the sender sends an RTS (ready to send). When the receiver has matched it, the receiver reads the
 // payload from the sender's memory and acknowledges with FIN. Package wire has the messages:
 //
-//	eager       EAGER(envelope, payload) ->
-//	fragments   FIRST_FRAG(envelope, size, payload) FRAG(payload) ... ->
-//	synchronous EAGER_SYNC(envelope, id, payload) ->    <- FIN(id)      when matched
+//	eager       Eager(envelope, payload) ->
+//	fragments   FirstFrag(envelope, size, payload) Frag(payload) ... ->
+//	synchronous EagerSync(envelope, id, payload) ->     <- FIN(id)      when matched
 //	read        RTS(envelope, size, key, id) ->         [reads]         <- FIN(id)
-//	shared      RTS(..., word) -> <- ASSIST(id, key)    [reads the front | sender writes the back]
+//	shared      RTS(..., word) -> <- Assist(id, key)    [reads the front | sender writes the back]
 //	                             ATP(id) ->             <- FIN(id)
-//	copy        RTS -> <- DATA_REQUEST(id, id)  DATA(id, offset, payload) -> ... and no FIN
+//	copy        RTS -> <- DataRequest(id, id)  Data(id, offset, payload) -> ... and no FIN
 //	put         <- RTR(id, key)  PUT(id, id) -> [writes] ATP(id) ->
-//	withdrawn   RTS(envelope, ...)  WITHDRAW(id) ->     <- WITHDRAWN(id) if it is not matched
+//	withdrawn   RTS(envelope, ...)  Withdraw(id) ->     <- Withdrawn(id) if it is not matched
 //
 // An id names a request of the process to which the message goes, or of the sender, which gets it
 // back. A key is the address of memory and the right to access it. With ATP the sender says that it
@@ -28,7 +28,7 @@
 // ones took (internal/cost). For that it marks some messages. Their receiver measures them and
 // reports the time:
 //
-//	measured    FIRST_FRAG or RTS with marks -> ... <- ELAPSED(size, protocol, time)
+//	measured    FirstFrag or RTS with marks -> ... <- Elapsed(size, protocol, time)
 //
 // The shared protocol is for transports whose reads occupy the reading processor. Sender and
 // receiver claim pieces of the message in a word of shared memory, and both copy, which halves the
@@ -37,13 +37,13 @@
 // contexts whose hints permit it. A synchronous message can be withdrawn as an RTS can.
 //
 // A receiver stores unexpected messages up to a bound. Near the bound it pauses its senders
-// (PAUSE): they send only RTS, whatever the size of the message, until there is room again
-// (RESUME). An RTS is always accepted, so no sender ever waits until another sender's message is
+// (Pause): they send only RTS, whatever the size of the message, until there is room again
+// (Resume). An RTS is always accepted, so no sender ever waits until another sender's message is
 // received.
 //
-// A process that waits for another one asks it with WATCH to send LEFT when it leaves the context.
-// REFUSE answers an RTS or a synchronous message that will not be received. FLUSH asks a process
-// for FLUSHED, which follows all that it has sent.
+// A process that waits for another one asks it with Watch to send Left when it leaves the context.
+// Refuse answers an RTS or a synchronous message that will not be received. Flush asks a process
+// for Flushed, which follows all that it has sent.
 //
 // # Waiting
 //

@@ -2,8 +2,8 @@ package proto
 
 import "github.com/ibrun/ibrun/mpi/internal/wire"
 
-// A receiver whose store of unexpected messages is nearly full pauses its senders with PAUSE: they
-// send only RTS, whatever the length of the message, until RESUME. An RTS is always accepted, so no
+// A receiver whose store of unexpected messages is nearly full pauses its senders with Pause: they
+// send only RTS, whatever the length of the message, until Resume. An RTS is always accepted, so no
 // sender waits until another sender's message has been received.
 
 // pauseSender pauses a sender, unless it is paused.
@@ -24,7 +24,7 @@ func (s *unexpectedStore) resumeSenders() {
 	s.paused = s.paused[:0]
 }
 
-// handlePause handles PAUSE and RESUME. Messages that wait for room on their way to a peer that
+// handlePause handles Pause and Resume. Messages that wait for room on their way to a peer that
 // pauses this sender become RTS as well: they may need far more room than the peer has.
 func (x *sends) handlePause(n int32, pause bool) {
 	p := x.links.peer(n)

@@ -12,12 +12,12 @@ import (
 // to receives that were posted before. Both must complete. The exchange in which the processes
 // agree does not order these messages: it may take another way.
 //
-// A process with posted receives therefore sends FLUSH to those that may have sent a message for
-// them. They answer with FLUSHED, which follows all that they have sent. When the answers have
+// A process with posted receives therefore sends Flush to those that may have sent a message for
+// them. They answer with Flushed, which follows all that they have sent. When the answers have
 // arrived, a receive that is still posted has no message. A receive from AnySource makes the
 // process connect to all others of the communicator, since each may be about to connect to it.
 
-// flush is a wait for FLUSHED.
+// flush is a wait for Flushed.
 type flush struct {
 	id   uint64
 	from []int32 // the processes that have not answered
@@ -30,7 +30,7 @@ type flushes struct {
 	last  uint64 // id of the last one
 }
 
-// begin sends FLUSH to the processes that it may be sent to.
+// begin sends Flush to the processes that it may be sent to.
 func (f *flushes) begin(to []bool) *flush {
 	f.last++
 	x := &flush{id: f.last}
@@ -66,7 +66,7 @@ func (f *flushes) isOver(id uint64) bool {
 	return x == nil || !slices.ContainsFunc(x.from, func(n int32) bool { return !f.links.hasFinalized(n) })
 }
 
-// handleFlushed handles FLUSHED. It returns false for an answer that was not expected.
+// handleFlushed handles Flushed. It returns false for an answer that was not expected.
 func (f *flushes) handleFlushed(peer int32, w [5]uint64) bool {
 	x := f.find(w[0])
 	if x == nil {

@@ -201,7 +201,7 @@ func TestFreedInStep(t *testing.T) {
 // TestFlush: messages that others have sent before they are asked are received although they arrive
 // later, by receives of all kinds. A receive without a message remains.
 func TestFlush(t *testing.T) {
-	for range 10 { // a partition may be received before FLUSHED is handled, or with it
+	for range 10 { // a partition may be received before Flushed is handled, or with it
 		testFlush(t)
 	}
 }

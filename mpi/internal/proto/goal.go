@@ -34,7 +34,7 @@ type watch struct {
 // longWait says how long a goroutine has waited, and what it has done because of that.
 type longWait struct {
 	since   time.Time // when the goroutine began to wait; zero: not long ago
-	watched bool      // WATCH was sent, see departures
+	watched bool      // Watch was sent, see departures
 }
 
 type goalKind uint8
@@ -49,7 +49,7 @@ const (
 	bufferUnused                        // the attached buffer holds no message
 	contextIdle                         // from.Context has only partitioned operations in progress
 	partitionedIdle                     // no partitioned operation is in progress there
-	flushed                             // the processes of the flush with this id, value, answered
+	flushed                             // all processes of the flush number value have answered
 	segmentMapped                       // mapping is done
 	channelsClosed                      // no request has an open channel, or may have one any more
 	backgroundNotNeeded                 // no schedule is in progress, or a call waits
@@ -93,7 +93,7 @@ func (w *waiters) isHopeless(g *goal) bool {
 	return g.err != nil && !w.reached(g)
 }
 
-// watchIfDue sends WATCH if the calling goroutine has waited for g for long enough, and records
+// watchIfDue sends Watch if the calling goroutine has waited for g for long enough, and records
 // that in g; see actions. The caller must check the goal again afterwards.
 func (w *waiters) watchIfDue(g *goal) (left time.Duration) {
 	g.longWait, left = w.do.watchIfDue(g.watch, g.longWait)

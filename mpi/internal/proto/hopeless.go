@@ -3,7 +3,7 @@ package proto
 // The functions of this file end operations that cannot complete: this process has left their
 // context, or a process that they need has left it or has finalized.
 
-// handleRefuse handles REFUSE.
+// handleRefuse handles Refuse.
 func (d *departures) handleRefuse(peer int32, w [5]uint64) bool {
 	r := d.receives.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) || r.transfer.running || w[1] > 1 {

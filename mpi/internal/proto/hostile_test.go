@@ -191,9 +191,9 @@ func TestForeign(t *testing.T) {
 	e.lock()
 	id := h.r.id()
 	for name, accepted := range map[string]bool{
-		"FIN":          e.sends.handleFIN(2, [5]uint64{id}),
-		"DATA_REQUEST": e.sends.handleDataRequest(2, [5]uint64{id, 1, 100}),
-		"ASSIST":       e.sends.handleAssist(2, [5]uint64{id, 1, 0, 0, 100}),
+		"FIN":         e.sends.handleFIN(2, [5]uint64{id}),
+		"DataRequest": e.sends.handleDataRequest(2, [5]uint64{id, 1, 100}),
+		"Assist":      e.sends.handleAssist(2, [5]uint64{id, 1, 0, 0, 100}),
 	} {
 		if accepted || h.r.state != active {
 			t.Errorf("%s of another peer was accepted", name)

@@ -57,7 +57,7 @@ func (l *links) reportElapsed(x *cost.Elapsed, peer int32, n int, protocol proto
 	_ = p.ep.Send(h[:end], nil) // if the peer is lost an event follows
 }
 
-// handleElapsed handles ELAPSED: what the receiver of a message from this process has measured.
+// handleElapsed handles Elapsed: what the receiver of a message from this process has measured.
 func (x *sends) handleElapsed(peer int32, w [5]uint64) bool {
 	n, protocol, spent, moved := w[0]&^cost.AllMarks, protocols.Protocol(w[1]), time.Duration(w[2]), w[3]
 	if w[0]&cost.Timed == 0 || n > maxBytes || w[1] >= uint64(protocols.Count) || !cost.Measurable.Has(protocol) || spent <= 0 ||

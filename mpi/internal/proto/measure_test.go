@@ -71,7 +71,7 @@ func TestMeasuredMessages(t *testing.T) {
 	}
 }
 
-// TestElapsedChecks: an ELAPSED that no correct peer sends is rejected. One whose message is not
+// TestElapsedChecks: an Elapsed that no correct peer sends is rejected. One whose message is not
 // known, because another domain has taken over or because the send has ended, is accepted.
 func TestElapsedChecks(t *testing.T) {
 	es := open(t, 2, variant{fragments: true, measured: true}.wrap, nil)

@@ -5,7 +5,7 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// If the configuration has Checks, a message of the program is preceded by a NOTE, and a receive
+// If the configuration has Checks, a message of the program is preceded by a Note, and a receive
 // has a note as well (package notes). While messages have notes none takes a fast path, as while
 // they are traced, so the fast paths need no check.
 

@@ -16,7 +16,7 @@ import (
 //     pieces.
 //   - A receiver whose memory is in parts requests the payload in pieces.
 //   - A receiver whose memory is in parts sends no RTR.
-//   - A sender whose data is in parts answers an RTR with PUT and pieces.
+//   - A sender whose data is in parts answers an RTR with Put and pieces.
 
 // parts is the data of a request in parts. It belongs to the engine and is reused.
 type parts struct {

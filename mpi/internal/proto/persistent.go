@@ -18,7 +18,7 @@ func (e *Engine) RecvInit(from Route, d *datatype.Buffer) Handle {
 func (e *Engine) newPersistent(send bool, rt Route, d *datatype.Buffer, mode Mode) Handle {
 	e.lock()
 	defer e.unlock()
-	r := e.newDataRequest(send, rt, d, mode, nil)
+	r := e.newBufferRequest(send, rt, d, mode, nil)
 	e.requests.makePersistent(r)
 	return r.handle()
 }

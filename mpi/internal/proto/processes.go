@@ -136,7 +136,7 @@ func (p *Processes) confirmLeft(n int32) {
 	})
 }
 
-// Watch sends WATCH to a process for a context.
+// Watch sends Watch to a process for a context.
 func (p *Processes) Watch(context uint32, n int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

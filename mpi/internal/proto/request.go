@@ -84,7 +84,7 @@ type requestFlags uint16
 const (
 	detached     requestFlags = 1 << iota // no handle is in use any more: the request is released
 	rtrSent                               // an RTR with its buffer has been sent
-	rtrRevoked                            // and RTR_CANCEL
+	rtrRevoked                            // and RTRCancel
 	persistent                            // the request stays allocated, with its arguments
 	attachedMem                           // buf is a block of the attached buffer, to be freed
 	noted                                 // the request has a note

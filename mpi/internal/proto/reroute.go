@@ -97,7 +97,7 @@ func (x *sends) prepareAgain(o *outgoing, p *peer) error {
 	case k == wire.RTR:
 		binary.LittleEndian.PutUint64(o.header[wire.EnvelopeBytes+8:], wire.NoWord)
 		binary.LittleEndian.PutUint64(o.header[wire.EnvelopeBytes+16:], wire.NoWord)
-	case o.req == nil || k == wire.Put: // PUT is followed by pieces, see releaseSend
+	case o.req == nil || k == wire.Put: // Put is followed by pieces, see releaseSend
 	case k == wire.Frag:
 		if q := &o.packed; q.data != nil {
 			q.rest += q.n

@@ -77,7 +77,7 @@ func (x *sends) handleRTR(peer int32, v wire.Envelope, w [5]uint64) bool {
 	return true
 }
 
-// sendPut sends a message to the buffer of an RTR. It sends PUT first.
+// sendPut sends a message to the buffer of an RTR. It sends Put first.
 func (x *sends) sendPut(r *Request, to rtr.Target) error {
 	p, t := x.links.peer(r.route.Peer), &r.transfer
 	t.peer, t.peerID, t.key = r.route.Peer, to.ID, to.Key
@@ -107,7 +107,7 @@ func (x *sends) sendPut(r *Request, to rtr.Target) error {
 	return x.post(r)
 }
 
-// startPut must be called when PUT has been sent. The payload follows.
+// startPut must be called when Put has been sent. The payload follows.
 func (x *sends) startPut(r *Request) {
 	if r.transfer.state == transferPutting {
 		x.push(&r.transfer)
@@ -212,13 +212,13 @@ func (x *receives) completeRevokedOf(n int32) {
 	}
 }
 
-// handleRTRCancel handles RTR_CANCEL.
+// handleRTRCancel handles RTRCancel.
 func (x *sends) handleRTRCancel(peer int32, w [5]uint64) {
 	x.rtr.Cancel(peer, w[0])
 	x.links.sendControl(peer, wire.Envelope{Kind: wire.RTRCancelAck}, w[0])
 }
 
-// handleRTRCancelAck handles RTR_CANCEL_ACK. If the sender has used the RTR its PUT has come
+// handleRTRCancelAck handles RTRCancelAck. If the sender has used the RTR its PUT has come
 // before.
 func (x *receives) handleRTRCancelAck(peer int32, w [5]uint64) {
 	r := x.requests.byID(w[0])

@@ -257,7 +257,7 @@ func TestRTRUsed(t *testing.T) {
 				return nil
 			})
 			if s.sent(wire.RTR) != 3 || s.sent(wire.Put) != 3 || s.sent(wire.RTS) != 0 {
-				t.Errorf("%d RTR, %d PUT, %d RTS; want 3, 3, 0", s.sent(wire.RTR), s.sent(wire.Put), s.sent(wire.RTS))
+				t.Errorf("%d RTR, %d Put, %d RTS; want 3, 3, 0", s.sent(wire.RTR), s.sent(wire.Put), s.sent(wire.RTS))
 			}
 		})
 	}
@@ -314,7 +314,7 @@ func TestRTRRevoked(t *testing.T) {
 	})
 }
 
-// TestRTRRestarted: a persistent receive is started again before the RTR_CANCEL_ACK of its last use
+// TestRTRRestarted: a persistent receive is started again before the RTRCancelAck of its last use
 // has arrived. That message does not complete the next use, for which the sender has begun to
 // write.
 func TestRTRRestarted(t *testing.T) {

@@ -173,7 +173,7 @@ func TestScheduleFails(t *testing.T) {
 			if e.requests.activeIn(testContext, false) {
 				return errors.New("there are messages")
 			}
-			for self == 0 && !ended.Load() { // answers WATCH
+			for self == 0 && !ended.Load() { // answers Watch
 				if err := e.Poll(); err != nil {
 					return err
 				}

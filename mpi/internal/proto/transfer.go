@@ -53,8 +53,8 @@ type transferState uint8
 const (
 	transferNone     transferState = iota // no transfer is in progress
 	transferReading                       // receive: the end of the read, and ATP if assisted
-	transferCopying                       // receive: DATA
-	transferAwaitPut                      // receive: ATP or DATA
+	transferCopying                       // receive: Data
+	transferAwaitPut                      // receive: ATP or Data
 	transferPutting                       // send: the end of the write into the buffer of an RTR
 	transferSchedule                      // the next steps of a schedule can be done
 )

@@ -157,7 +157,7 @@ func (s *unexpectedStore) refuse(peer int32, v wire.Envelope, w [5]uint64, freed
 	}
 }
 
-// freedWord is the word of LEFT and REFUSE that says whether the communicator was freed.
+// freedWord is the word of Left and Refuse that says whether the communicator was freed.
 func freedWord(freed bool) uint64 {
 	if freed {
 		return 1

@@ -6,26 +6,26 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/wire"
 )
 
-// An operation that has waited for some time sends WATCH to the process that it waits for;
+// An operation that has waited for some time sends Watch to the process that it waits for;
 // departure.go says why. What follows decides when that is.
 
-// watchDelay is how long an operation waits before it sends WATCH. A wait that is that long costs
+// watchDelay is how long an operation waits before it sends Watch. A wait that is that long costs
 // far more than a message.
 const watchDelay = 100 * time.Millisecond
 
-// IsWatch reports whether a message that begins with a header is WATCH, or LEFT, which answers it.
-// A process sends WATCH because time has passed, and not because the program does something.
+// IsWatch reports whether a message that begins with a header is Watch, or Left, which answers it.
+// A process sends Watch because time has passed, and not because the program does something.
 func IsWatch(header []byte) bool {
 	k := wire.Kind(header[0])
 	return k == wire.Watch || k == wire.Left
 }
 
-// watchIfDue sends WATCH for all operations that wait, if the calling goroutine has waited for x
-// for long enough. It returns how long it still has to wait for that; 0 if WATCH was sent. The
+// watchIfDue sends Watch for all operations that wait, if the calling goroutine has waited for x
+// for long enough. It returns how long it still has to wait for that; 0 if Watch was sent. The
 // caller must check the goal again afterwards.
 func (d *departures) watchIfDue(x watch, t longWait) (longWait, time.Duration) {
 	if d.links.failure.departed {
-		d.endHopeless() // receives that were posted after LEFT
+		d.endHopeless() // receives that were posted after Left
 	}
 	if t.watched {
 		if x.from.Rank == AnySource && x.what.needsProcess() {
@@ -58,7 +58,7 @@ func (k goalKind) needsProcess() bool {
 	return false
 }
 
-// startWatchTimer sends WATCH later for a goroutine that is about to be parked. The one that sleeps
+// startWatchTimer sends Watch later for a goroutine that is about to be parked. The one that sleeps
 // on the transport may have begun to sleep before it, without a time limit.
 func (d *departures) startWatchTimer(left time.Duration) {
 	if left == 0 || d.timerRuns {
@@ -101,7 +101,7 @@ func (d *departures) idlePoll() {
 // idlePollsPerCheck is the number of polls in vain for which the clock is read once.
 const idlePollsPerCheck = 64
 
-// watchAll sends WATCH for all receives that are posted, and for the goroutines that sleep.
+// watchAll sends Watch for all receives that are posted, and for the goroutines that sleep.
 func (d *departures) watchAll() {
 	for _, s := range d.polled.list {
 		d.watchRoute(s.waitsFor())

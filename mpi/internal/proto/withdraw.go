@@ -3,8 +3,8 @@ package proto
 import "github.com/ibrun/ibrun/mpi/internal/wire"
 
 // A send that waits for its receiver, since its message is an RTS or synchronous, can be withdrawn:
-// the sender sends WITHDRAW. It follows the message on the same connection. If the receiver still
-// stores the message as unexpected, it drops the message and answers with WITHDRAWN: the send ends
+// the sender sends Withdraw. It follows the message on the same connection. If the receiver still
+// stores the message as unexpected, it drops the message and answers with Withdrawn: the send ends
 // as cancelled. Otherwise the message has been matched, and the send ends as usual.
 
 // withdraw ends a send as cancelled if its message has not been matched. A generalized request,
@@ -16,7 +16,7 @@ func (x *sends) withdraw(r *Request) {
 	}
 }
 
-// sendWithdraw sends WITHDRAW if the send waits for its receiver. A message of another kind ends
+// sendWithdraw sends Withdraw if the send waits for its receiver. A message of another kind ends
 // when the transport takes it.
 func (x *sends) sendWithdraw(r *Request) {
 	if k := r.out.kind(); k == wire.RTS || k == wire.EagerSync {
@@ -30,7 +30,7 @@ func (m *unexpectedMessage) waitsFor(peer int32, id uint64) bool {
 	return m.peer == peer && (m.v.Kind == wire.RTS && m.w[3] == id || m.v.Kind == wire.EagerSync && m.w[0] == id)
 }
 
-// handleWithdraw handles WITHDRAW. t is the table of its context.
+// handleWithdraw handles Withdraw. t is the table of its context.
 func (s *unexpectedStore) handleWithdraw(t *table, peer int32, v wire.Envelope, w [5]uint64) bool {
 	if v.Rank < 0 || v.Tag < 0 {
 		return false
@@ -46,7 +46,7 @@ func (s *unexpectedStore) handleWithdraw(t *table, peer int32, v wire.Envelope, 
 	return true
 }
 
-// handleWithdrawn handles WITHDRAWN.
+// handleWithdrawn handles Withdrawn.
 func (x *sends) handleWithdrawn(peer int32, w [5]uint64) bool {
 	r := x.requests.byID(w[0])
 	if r == nil || !r.awaitsPeer(peer) || r.flags&withdrawing == 0 || r.transfer.running {

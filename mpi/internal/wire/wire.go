@@ -43,15 +43,15 @@ const (
 	ClockPing                    // sender's time; two words that a ClockHandler interprets
 	ClockPong                    // the time in the ping, receiver's time; a word that a ClockHandler interprets
 	ClockAdjust                  // words that a ClockHandler interprets
-	Watch                        // nothing: the receiver reports with LEFT when it leaves the context
+	Watch                        // nothing: the receiver reports with Left when it leaves the context
 	Left                         // 1 if all processes free the communicator, else 0
-	Refuse                       // sender's id, of an RTS or a synchronous message; 1 or 0 as in LEFT
+	Refuse                       // sender's id, of an RTS or a synchronous message; 1 or 0 as in Left
 	ClockState                   // a word that a ClockHandler interprets
 	Note                         // operation; type of the elements, space, source position
 	Withdraw                     // sender's id, of an RTS or a synchronous message with this envelope
 	Withdrawn                    // sender's id
-	Flush                        // a number: the receiver answers with FLUSHED, after all that it has sent
-	Flushed                      // the number in FLUSH
+	Flush                        // a number: the receiver answers with Flushed, after all that it has sent
+	Flushed                      // the number in Flush
 	Elapsed                      // length with marks, protocol, nanoseconds, bytes; sender's id or nanoseconds
 
 	// KindCount is greater than every kind. It stays the last constant.
@@ -105,8 +105,7 @@ type Envelope struct {
 	Epoch uint32
 }
 
-// hasPayload reports whether messages of a kind may have a payload. Those of the first kinds, up to
-// FirstFrag, do.
+// hasPayload reports whether messages of a kind may have a payload.
 func (k Kind) hasPayload() bool {
 	return k <= FirstFrag || k == Frag || k == Data || k == Note
 }

@@ -37,8 +37,8 @@
 // first time, such as that of a ring that grows. So the first two trials of lone messages begin
 // early, whatever these protocols have cost, and the third one begins later in return.
 //
-// The sender marks the messages that are to be measured, in the length of FIRST_FRAG and RTS. When
-// the receiver has the payload it reports its times in ELAPSED. So the two sides need no common
+// The sender marks the messages that are to be measured, in the length of FirstFrag and RTS. When
+// the receiver has the payload it reports its times in Elapsed. So the two sides need no common
 // clock.
 //
 // The program sees only a different time: messages are matched in the order of their first headers,

@@ -13,7 +13,7 @@ const (
 	classCount     = 2*(lastClassBits-firstClassBits) + 1
 )
 
-// Marks are set in the length of a message that is to be measured, and returned in ELAPSED. They
+// Marks are set in the length of a message that is to be measured, and returned in Elapsed. They
 // are in none of the lengths that an engine accepts.
 const (
 	Timed    = 1 << 63 // it is to be measured

@@ -7,7 +7,7 @@
 // What is on its way between processes is counted: a launcher can then tell processes that wait for
 // each other from a slow network. Messages that are not eager are counted here, also while
 // recording is off: before they are posted, and when they have been handled, after what they cause.
-// ELAPSED is not counted, because it may be dropped. Eager ones are counted by perf.Link, while
+// Elapsed is not counted, because it may be dropped. Eager ones are counted by perf.Link, while
 // recording is on, immediately before or after they are sent, or handled: so a reader must compare
 // two samples. A message in fragments counts as one, which arrives with the last.
 //
