@@ -23,7 +23,7 @@ type Receives struct {
 	// SendCredit sends a credit update to a peer. It must be set.
 	SendCredit func(*Peer)
 	// Retry says when the device is asked again to take the slots that it has refused.
-	Retry liveness.Retry
+	Retry liveness.RefusedCall
 
 	// list collects slots that are posted by one call; used is how many. Between calls of this
 	// package it is empty.
@@ -138,9 +138,9 @@ func (s *Receives) postUnposted() {
 // Payload returns the n bytes behind the header of the message in a slot.
 func (s *Receives) Payload(slot, n uint32) []byte { return s.Mem(slot)[HeaderBytes:][:n:n] }
 
-// Reserve reserves n slots. If there are too few it adds blocks of BlockSlots slots, and posts them
-// to the SRQ. Nothing else adds slots there: until the first peer is admitted the SRQ is empty, and
-// the first block, which Reserve posts for that peer, is its initial size.
+// Reserve reserves n slots. If there are too few, it registers further blocks of BlockSlots slots and
+// posts them to the SRQ. Only Reserve adds slots to the SRQ, so the SRQ has none until the first peer
+// is admitted.
 //
 // When there are as many slots as the SRQ takes, thousands of peers share them: more are reserved
 // than there are, and a message for which none is posted waits in the device of its sender, which

@@ -2,19 +2,19 @@ package liveness
 
 import "time"
 
-// Retry decides when a call that the device refuses is made again, and when that has lasted too
-// long. The zero Retry has no refusals.
-type Retry struct {
+// RefusedCall decides when a call that the device refuses is made again, and when that has lasted
+// too long. The zero RefusedCall has no refusals.
+type RefusedCall struct {
 	Refusals int16         // in a row
 	Since    time.Duration // of the first of them
 	At       time.Duration // when the call is made again; 0: at once
 }
 
 // Waits reports whether the call is not to be made yet.
-func (r *Retry) Waits(now time.Duration) bool { return r.Refusals > 0 && now < r.At }
+func (r *RefusedCall) Waits(now time.Duration) bool { return r.Refusals > 0 && now < r.At }
 
 // Refused records that the call was refused again. It reports whether that lasts too long.
-func (r *Retry) Refused(now time.Duration) (tooLong bool) {
+func (r *RefusedCall) Refused(now time.Duration) (tooLong bool) {
 	if r.Refusals == 0 {
 		r.Since = now
 	}
@@ -26,4 +26,4 @@ func (r *Retry) Refused(now time.Duration) (tooLong bool) {
 }
 
 // End records that the call was carried out.
-func (r *Retry) End() { r.Refusals, r.At = 0, 0 }
+func (r *RefusedCall) End() { r.Refusals, r.At = 0, 0 }

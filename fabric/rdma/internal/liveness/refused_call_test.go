@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// TestRetry: a call that is refused is made again after pauses, for as often and as long as
+// TestRefusedCall: a call that is refused is made again after pauses, for as often and as long as
 // LastsTooLong says. A call that is carried out starts again.
-func TestRetry(t *testing.T) {
-	var r Retry
+func TestRefusedCall(t *testing.T) {
+	var r RefusedCall
 	now := time.Second
 	for n := int16(1); ; n++ {
 		if r.Waits(now) {
