@@ -33,7 +33,7 @@ func (e *Engine) SendData(to Route, d *datatype.Buffer, mode Mode, n *notes.Note
 		e.unlock()
 		return nil
 	}
-	r := e.newDataRequest(true, to, d, mode, n)
+	r := e.newBufferRequest(true, to, d, mode, n)
 	err := e.sends.start(r)
 	if err == nil {
 		err = e.requests.waitRequest(r, to.Op)
@@ -61,8 +61,8 @@ func (e *Engine) sendDataNow(to Route, d *datatype.Buffer, mode Mode) bool {
 	return true
 }
 
-// newDataRequest returns a request for the elements of d.
-func (e *Engine) newDataRequest(send bool, rt Route, d *datatype.Buffer, mode Mode, n *notes.Note) *Request {
+// newBufferRequest returns a request for the elements of d.
+func (e *Engine) newBufferRequest(send bool, rt Route, d *datatype.Buffer, mode Mode, n *notes.Note) *Request {
 	r := e.requests.take()
 	r.send, r.mode, r.route = send, mode, rt
 	e.requests.setData(r, d)
@@ -78,7 +78,7 @@ func (e *Engine) IsendData(to Route, d *datatype.Buffer, mode Mode, n *notes.Not
 	defer e.unlock()
 	size := int(d.Size())
 	began := e.rec.Active.Begin(to.Op, size)
-	r := e.newDataRequest(true, to, d, mode, n)
+	r := e.newBufferRequest(true, to, d, mode, n)
 	h := r.handle()
 	var err error
 	if to.Peer != ProcNull && n == nil && e.sendDataNow(to, d, mode) {
@@ -96,7 +96,7 @@ func (e *Engine) IsendData(to Route, d *datatype.Buffer, mode Mode, n *notes.Not
 func (e *Engine) RecvData(from Route, d *datatype.Buffer, n *notes.Note) (Status, error) {
 	e.lock()
 	began := e.beginRecvData(from, d)
-	r := e.newDataRequest(false, from, d, Standard, n)
+	r := e.newBufferRequest(false, from, d, Standard, n)
 	e.receives.start(r)
 	err := e.requests.waitRequest(r, from.Op)
 	st := r.status
@@ -111,7 +111,7 @@ func (e *Engine) IrecvData(from Route, d *datatype.Buffer, n *notes.Note) Handle
 	e.lock()
 	defer e.unlock()
 	began := e.beginRecvData(from, d)
-	r := e.newDataRequest(false, from, d, Standard, n)
+	r := e.newBufferRequest(false, from, d, Standard, n)
 	h := r.handle()
 	e.receives.start(r)
 	e.rec.SetPeer(from.Context, from.Peer, from.Tag)
