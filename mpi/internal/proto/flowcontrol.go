@@ -6,6 +6,24 @@ import "github.com/ibrun/ibrun/mpi/internal/wire"
 // send only RTS, whatever the length of the message, until Resume. An RTS is always accepted, so no
 // sender waits until another sender's message has been received.
 
+// setLimit sets the bound on the memory; 0 means 64 MiB. Senders are paused at a quarter of it:
+// what is in the transport still arrives, and the garbage collector lets the heap grow beyond what
+// is in use.
+func (s *unexpectedStore) setLimit(bytes int) {
+	if bytes <= 0 {
+		bytes = 64 << 20
+	}
+	s.high, s.low = bytes/4, bytes/8
+	s.blocks.SetLimit(s.high)
+}
+
+// isFull reports whether the sender of a message that has just been stored is to be paused.
+func (s *unexpectedStore) isFull() bool { return s.held > s.high }
+
+// mayResume reports whether senders are paused, and there is room again. low is less than high, so
+// that senders are not paused and resumed for each message.
+func (s *unexpectedStore) mayResume() bool { return s.held < s.low && len(s.paused) != 0 }
+
 // pauseSender pauses a sender, unless it is paused.
 func (s *unexpectedStore) pauseSender(n int32) {
 	if p := s.links.peer(n); !p.pausing {

@@ -33,7 +33,8 @@ func messageBytes(v wire.Envelope, w [5]uint64, payload []byte) int {
 }
 
 // unexpectedStore allocates unexpected messages, counts the bytes in use, and pauses the senders
-// that fill it. It refuses the messages that will not be received.
+// that fill it; flowcontrol.go says when and how. It refuses the messages that will not be
+// received.
 type unexpectedStore struct {
 	links *links
 	rec   *record.Recording
@@ -51,17 +52,6 @@ type unexpectedStore struct {
 
 // nodeBytes is roughly the memory of an unexpected message besides its payload.
 const nodeBytes = 320
-
-// setLimit sets the bound on the memory; 0 means 64 MiB. Senders are paused at a quarter of it:
-// what is in the transport still arrives, and the garbage collector lets the heap grow beyond what
-// is in use.
-func (s *unexpectedStore) setLimit(bytes int) {
-	if bytes <= 0 {
-		bytes = 64 << 20
-	}
-	s.high, s.low = bytes/4, bytes/8
-	s.blocks.SetLimit(s.high)
-}
 
 // add stores a message with a payload of total bytes, of which payload has arrived.
 func (s *unexpectedStore) add(peer int32, v wire.Envelope, w [5]uint64, payload []byte, total int) *unexpectedMessage {
@@ -111,7 +101,7 @@ func (s *unexpectedStore) store(peer int32, v wire.Envelope, w [5]uint64, payloa
 	m := s.add(peer, v, w, payload, total)
 	m.moves = s.links.peer(peer).moves
 	s.rec.Active.Unexpected(s.count, s.held)
-	if s.held > s.high {
+	if s.isFull() {
 		s.pauseSender(peer)
 	}
 	return m
@@ -125,7 +115,7 @@ func (s *unexpectedStore) drop(m *unexpectedMessage) {
 	}
 	s.remove(m)
 	s.rec.Active.Unexpected(s.count, s.held)
-	if s.held < s.low && len(s.paused) != 0 {
+	if s.mayResume() {
 		s.resumeSenders()
 	}
 }
