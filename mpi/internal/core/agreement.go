@@ -31,14 +31,15 @@ func newAgreement(c *Comm, call perf.Op) *agreement {
 }
 
 // begin begins a call in which the ranks of c agree: it is recorded until end, and compared if
-// calls are checked. unusable is why c cannot be used for the call, which the caller has checked; begin
-// returns it, unless it is nil.
+// calls are checked. unusable is why c cannot be used for the call, which the caller has checked;
+// begin returns it, unless it is nil.
 func begin(c *Comm, call perf.Op, unusable error) (*agreement, error) {
 	if unusable != nil {
 		return nil, unusable
 	}
 	a := newAgreement(c, call)
 	a.began = c.engine.Recording().BeginOp(call, 0)
+	// After BeginOp, so that the messages of the comparison are shown as parts of the call.
 	if err := c.coll.checkCall(call); err != nil {
 		a.end()
 		return nil, err
@@ -52,6 +53,7 @@ func (a *agreement) end() { a.comm.engine.Recording().EndOp(a.call, 0, a.began) 
 // allreduce combines src of all ranks into dst. The operation must be idempotent: a rank's value
 // may enter twice.
 func (a *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) error {
+	// The third result is always true: the callers pass operations that are defined on their kinds.
 	f, commutative, _ := o.kernel(Elements{kind: k})
 	switch {
 	case a.creation != nil:
@@ -60,6 +62,7 @@ func (a *agreement) allreduce(dst, src []byte, k datatype.Kind, o Predefined) er
 		return a.comm.coll.Call(&Collective{Kind: perf.Allreduce, as: a.recordAs, Dst: dst, Src: src,
 			Elements: Elements{kind: k}, Op: o})
 	}
+	// Collectives.Call makes this test. The messages of an Idup do not pass through it.
 	if failed := a.comm.coll.main.failed.Load(); failed != nil {
 		return a.comm.wrapError(a.op, *failed)
 	}
@@ -90,6 +93,8 @@ func (a *agreement) agreeSuccess(mine error) error {
 // errOtherRank unless all ranks are fine.
 func (a *agreement) success(mine error, fine bool, err error) error {
 	switch {
+	// This rank's own error comes first: it says what the program has to mend, and errOtherRank
+	// only that some rank has failed.
 	case mine != nil:
 		return a.comm.joinError(a.op, mine, err)
 	case err == nil && !fine:

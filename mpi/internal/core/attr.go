@@ -15,6 +15,8 @@ const maxAttributePasses = 1000
 // communicators, create others, and set attributes on any, which are deleted afterwards.
 func (p *Process) deleteAttributes(s *Session) error {
 	var errs []error
+	// Each pass may create work for the next one. A callback that always does must not keep the
+	// process from ending.
 	for range maxAttributePasses {
 		comms := p.comms.open(s)
 		if slices.Contains(comms, p.self) {

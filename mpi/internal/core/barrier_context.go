@@ -45,6 +45,8 @@ func (cs *Collectives) BarrierContext(ctx context.Context) error {
 		return err
 	}
 	c := cs.comm
+	// Before begin: the other ranks have not learned of this call, so there is nothing to take
+	// back.
 	if err := proto.Stopped(ctx); err != nil {
 		return c.wrapStopped(op, err)
 	}
@@ -77,6 +79,7 @@ func (x entrance) send(rank int, kind, call uint64) error {
 
 func (x entrance) recv(ctx context.Context, rank int) (kind, call uint64, err error) {
 	g, s := x.g, x.s
+	// A context that never ends needs no request that could be cancelled.
 	if ctx.Done() == nil {
 		err = g.Recv(rank, Bytes(s.message[:]))
 	} else if _, err = g.engine.RecvContext(ctx, g.recvRoute(rank), Bytes(s.message[:])); err != nil {
@@ -95,6 +98,8 @@ func (x entrance) enter(ctx context.Context) error {
 	for {
 		kind, call, err := x.recv(ctx, 0)
 		if stopped, ok := err.(*proto.StoppedError); ok {
+			// Rank 0 may have sent PREPARE meanwhile. It takes LEAVE as the answer, since both have
+			// the number of this call.
 			if err := x.send(0, enterLeave, s.call); err != nil {
 				return err
 			}
@@ -109,6 +114,8 @@ func (x entrance) enter(ctx context.Context) error {
 		if err := x.send(0, enterYes, s.call); err != nil {
 			return err
 		}
+		// This rank has promised to stay, so ctx no longer counts. The answer does not take long:
+		// every rank says YES or LEAVE at once.
 		if kind, _, err = x.recv(context.Background(), 0); err != nil || kind == enterGo {
 			return err
 		}
@@ -118,12 +125,15 @@ func (x entrance) enter(ctx context.Context) error {
 // admit is BarrierContext at rank 0.
 func (x entrance) admit(ctx context.Context) error {
 	g, s := x.g, x.s
+	// Only rank 0 needs it, and only if the program makes this call.
 	if s.arrived == nil {
 		s.arrived = make([]uint64, len(g.peers))
 	}
 	for {
 		for rank := 1; rank < len(g.peers); rank++ {
 			for s.arrived[rank] == 0 {
+				// If ctx ends, the ranks that have arrived are kept for the next call of rank 0. A
+				// rank that has left meanwhile has sent LEAVE, which prepare receives.
 				kind, call, err := x.recv(ctx, rank)
 				if err != nil {
 					return err
@@ -165,7 +175,7 @@ func (x entrance) prepare() (all bool, err error) {
 		result = enterGo
 	}
 	for rank := 1; rank < len(g.peers); rank++ {
-		if s.arrived[rank] == 0 {
+		if s.arrived[rank] == 0 { // this rank has left, and waits for no answer
 			continue
 		}
 		if err := x.send(rank, result, s.arrived[rank]); err != nil {

@@ -1,7 +1,7 @@
 package core
 
-// This file uses unsafe because messages are bytes: it converts slices of elements to slices of bytes in the same memory. It
-// also compares addresses, and converts memory that ranks share.
+// This file uses unsafe because messages are bytes: it converts slices of elements to slices of
+// bytes in the same memory. It also compares addresses, and converts memory that ranks share.
 
 import (
 	"unsafe"
@@ -9,15 +9,17 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// Bytes returns the memory of x as bytes. The elements must be plain numbers, of which all byte values are valid.
+// Bytes returns the memory of x as bytes. The elements must be plain numbers, of which all byte
+// values are valid.
 func Bytes[T any](x []T) []byte {
 	var t T
 	size := int(unsafe.Sizeof(t))
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), cap(x)*size)[:len(x)*size]
 }
 
-// IsPlain reports whether a call on c with elements of type T takes the shortest path, which moves bytes: T is a number or
-// bool, and calls are not checked. For the most frequent types it calls no other function.
+// IsPlain reports whether a call on c with elements of type T takes the shortest path, which moves
+// bytes: T is a number or bool, and calls are not checked. For the most frequent types it calls no
+// other function.
 func IsPlain[T any](c *Comm) bool {
 	if c != nil && c.checks {
 		return false
@@ -39,7 +41,8 @@ func IsPlain[T any](c *Comm) bool {
 	return known || IsNumber[T]()
 }
 
-// handlesOf returns the memory of reqs as handles of the engine. A Request contains a handle and nothing else.
+// handlesOf returns the memory of reqs as handles of the engine. A Request contains a handle and
+// nothing else.
 func handlesOf(reqs []Request) []proto.Handle {
 	return unsafe.Slice((*proto.Handle)(unsafe.Pointer(unsafe.SliceData(reqs))), len(reqs))
 }
@@ -58,7 +61,8 @@ func sameStart(a, b []byte) bool {
 	return len(a) != 0 && len(b) != 0 && unsafe.SliceData(a) == unsafe.SliceData(b)
 }
 
-// sharedWords returns what begins the first words of a segment, and the last of them. Their length must be a multiple of eight.
+// sharedWords returns what begins the first words of a segment, and the last of them. Their length
+// must be a multiple of eight.
 func sharedWords(b []byte) (*mismatchRecord, *uint64) {
 	_ = b[unsafe.Sizeof(mismatchRecord{})+8-1]
 	return (*mismatchRecord)(unsafe.Pointer(unsafe.SliceData(b))), (*uint64)(unsafe.Pointer(unsafe.SliceData(b[len(b)-8:])))

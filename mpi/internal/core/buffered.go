@@ -6,7 +6,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// BsendOverhead is the maximum number of bytes that a message uses in the attached buffer beside its data.
+// BsendOverhead is the maximum number of bytes that a message uses in the attached buffer beside
+// its data.
 const BsendOverhead = proto.BufferedOverhead
 
 // BufferAttach provides buf as memory for buffered sends until BufferDetach.

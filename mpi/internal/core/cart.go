@@ -17,6 +17,7 @@ func CartCreate(c *Comm, dims []int, periodic []bool, reorder bool) (*Comm, erro
 	defer a.end()
 	g, failed := newCart(len(c.peers), dims, periodic)
 	failed = c.wrapError(a.op, failed)
+	// The arguments are compared below, where nil and a list of false must not differ.
 	if failed == nil {
 		periodic = g.Periodic() // nil is the same as false everywhere
 	}
@@ -53,6 +54,8 @@ func (t *Topology) cart() (*topology.Cart, error) {
 func CartSub(c *Comm, keep []bool) (*Comm, error) {
 	const call = perf.CartSub
 	g, err := c.Topology().cart()
+	// Without a grid no rank takes part: the topology is that of all ranks, so all of them return
+	// here.
 	a, err := begin(c, call, c.CallResult(call.String(), err))
 	if err != nil {
 		return nil, err

@@ -29,8 +29,8 @@ func checkFromEnv(getenv func(string) string) (bool, error) {
 var libraryFunctions = [...]string{"github.com/ibrun/ibrun/mpi.", "github.com/ibrun/ibrun/mpi/internal/", "runtime.",
 	"github.com/ibrun/ibrun/perf.", "sync."}
 
-// callPosition returns the source position of the innermost call that is not in the library, as "dir/file.go:31". It is empty in
-// a goroutine of the library.
+// callPosition returns the source position of the innermost call that is not in the library, as
+// "dir/file.go:31". It is empty in a goroutine of the library.
 func callPosition() string {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -63,8 +63,9 @@ func (p *Process) reportUnfreed(comms []*Comm) {
 	}
 }
 
-// checkUnfinished returns an error if a message to this process was never received, or a request never completed. It is called by
-// all processes when no further message will be sent. c has all of them.
+// checkUnfinished returns an error if a message to this process was never received, or a request
+// never completed. It is called by all processes when no further message will be sent. c has all of
+// them.
 func checkUnfinished(c *Comm) error {
 	sent := c.engine.Checks().Sent()
 	arrive := make([]uint64, len(sent))

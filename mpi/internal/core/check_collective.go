@@ -32,7 +32,8 @@ func (cs *Collectives) compare(mine *checking.Call, failed error) error {
 var differenceClasses = checking.Classes{checking.Calls: ErrOther, checking.Roots: ErrRoot, checking.Types: ErrType,
 	checking.Ops: ErrOp, checking.Counts: ErrCount}
 
-// compareCall is the exchange with the messages of g: those of an Idup have a tag of their own.
+// compareCall is the exchange with the messages of g. Those of an Idup and of an immediate collective
+// have tags of their own.
 func (cs *Collectives) compareCall(g *collState, mine *checking.Call, failed error) error {
 	c, op := cs.comm, mine.Call.String()
 	if mine.Where == "" {
@@ -57,7 +58,9 @@ func (cs *Collectives) compareCall(g *collState, mine *checking.Call, failed err
 	return nil
 }
 
-// checkCall compares a call without arguments if calls are checked.
+// checkCall compares a call without arguments if calls are checked. A call that collState.begin will
+// refuse is not compared. If another collective is in progress, its comparison may be using the same
+// tag. After a failure no rank may answer.
 func (cs *Collectives) checkCall(call perf.Op) error {
 	if !cs.comm.checks || atomic.LoadUint64(&cs.main.busy) != 0 || cs.main.failed.Load() != nil {
 		return nil
@@ -66,6 +69,7 @@ func (cs *Collectives) checkCall(call perf.Op) error {
 }
 
 // exchangeCalls sends this rank's call to rank 0 and returns the verdict; nil if all calls agree.
+// Only rank 0 compares, so its verdict is that of all ranks, and they fail together.
 func (g *collState) exchangeCalls(mine *checking.Call) (*checking.Verdict, error) {
 	if g.rank != 0 {
 		b, err := json.Marshal(mine)

@@ -20,6 +20,7 @@ type arguments struct {
 // For an in-place call it returns the beginning of the whole, as package coll expects.
 func (a *arguments) ownBlock(whole, block []byte, elem int) ([]byte, error) {
 	n := a.size
+	// The caller has passed one slice twice. That is what other languages say by MPI_IN_PLACE.
 	if sameStart(whole, block) && len(whole) == len(block) && n > 1 {
 		if err := a.checkDivisible(whole, elem); err != nil {
 			return nil, err
@@ -31,6 +32,7 @@ func (a *arguments) ownBlock(whole, block []byte, elem int) ([]byte, error) {
 			"the buffer for all ranks has %d elements, but the other buffer has %d on each of %d ranks (%d in total)",
 			len(whole)/elem, len(block)/elem, n, n*len(block)/elem)
 	}
+	// The block is already where it belongs in the whole, which is in place too.
 	if at := a.rank * len(block); sameStart(whole[at:], block) {
 		return whole[:len(block)], nil
 	}
@@ -40,6 +42,8 @@ func (a *arguments) ownBlock(whole, block []byte, elem int) ([]byte, error) {
 // gatherBlocks checks the buffers of a Gather or Scatter: whole has the blocks of all ranks at the
 // root, and is not used at others. It returns the whole and the rank's own block, as ownBlock does.
 func (a *arguments) gatherBlocks(whole, block []byte, k Elements, root int) (all, own []byte, err error) {
+	// All ranks use the root. The whole is significant at the root only (MPI-5.0 §6.5, §6.6), so
+	// other ranks may pass anything there.
 	err = a.checkRoot(root)
 	if root != a.rank {
 		return nil, block, err
@@ -143,6 +147,8 @@ func (a *arguments) alltoallLayouts(dst []byte, rparts coll.Layout, src []byte, 
 	if to, err = a.newLayout(dst, rparts, elem); err != nil {
 		return to, from, err
 	}
+	// A call in place passes no counts for src. Without data the slices are empty, and an empty
+	// slice has no start by which a call in place could be recognized.
 	if nothing := len(dst) == 0 && len(src) == 0 && sparts.Counts == nil; nothing || sameStart(dst, src) {
 		return to, to, nil
 	}
@@ -171,6 +177,7 @@ func placed(b []byte, parts coll.Layout, elem int) (coll.Layout, error) {
 	if len(displs) != len(counts) {
 		return coll.Layout{}, faultf(ErrCount, "got %d displacements; want one for each of %d blocks", len(displs), len(counts))
 	}
+	// A count is compared with what is left behind the displacement. Their sum could overflow.
 	n := len(b) / elem
 	for i := range counts {
 		if displs[i] < 0 || displs[i] > n || counts[i] > n-displs[i] {
@@ -211,6 +218,7 @@ func checkSameSize(dst, src []byte) error {
 
 // checkRoot returns an error if root is not a rank.
 func (a *arguments) checkRoot(root int) error {
+	// A negative root is out of range as well: as an unsigned number it is too large.
 	if uint(root) >= uint(a.size) {
 		return WithClass(ErrRoot, rankError(root, a.size))
 	}

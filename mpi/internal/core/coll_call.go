@@ -79,6 +79,8 @@ func (cs *Collectives) Start(start Start, x *Collective) (Request, error) {
 func (cs *Collectives) Call(x *Collective) error {
 	x.start = Blocking
 	inter := false
+	// admit finds errors only in a ReduceScatterBlock and on an intercommunicator. Other calls need not
+	// pay for it.
 	if x.Kind == perf.ReduceScatterBlock || cs.isInter() {
 		var err error
 		if inter, err = cs.admit(x, x.Kind.String()); err != nil {
@@ -92,12 +94,16 @@ func (cs *Collectives) Call(x *Collective) error {
 	defer cs.endCall()
 	c, g := cs.comm, &cs.main
 	var err error
+	// The arguments are checked only now, since the operation of the call in progress is kept in g:
+	// a second goroutine must not set it.
 	if x.Kind != perf.Barrier { // which has no arguments
 		err = cs.prepare(x, inter, &g.operation)
 	}
 	if err != nil {
 		err = c.wrapError(call.String(), err)
 	}
+	// A rank with wrong arguments takes part in the comparison. So the others get an error as well,
+	// and do not wait for messages that this rank will not send.
 	if c.checks {
 		err = cs.compare(cs.describeCall(x, inter), err)
 	}
@@ -123,8 +129,8 @@ func (cs *Collectives) Call(x *Collective) error {
 	return nil
 }
 
-// prepare checks the arguments of a call, and changes them as package coll expects them. It sets the
-// operation of a reduction, and the root that the next Barrier expects.
+// prepare checks the arguments of a call, and changes them as package coll expects them. It sets
+// the operation of a reduction, and the root that the next Barrier expects.
 func (cs *Collectives) prepare(x *Collective, inter bool, o *coll.Operation) error {
 	if inter {
 		return cs.args.prepareInter(x, o)
@@ -141,6 +147,7 @@ func (cs *Collectives) prepare(x *Collective, inter bool, o *coll.Operation) err
 // divided into equal counts, which it sets. inter reports whether the call exchanges data between
 // the groups of an intercommunicator.
 func (cs *Collectives) admit(x *Collective, name string) (inter bool, err error) {
+	// The counts depend on the number of ranks, so there must be a communicator.
 	if x.Kind == perf.ReduceScatterBlock {
 		if err := cs.checkUsable(name); err != nil {
 			return false, err

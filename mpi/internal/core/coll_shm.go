@@ -61,6 +61,8 @@ const shareTag = 1<<29 + 2
 // the first collective that is not part of another call. If any rank cannot map it, no rank uses
 // it. boot is what the launcher has said of this process.
 func (g *collState) shareMemory(boot *bootstrap.Process) error {
+	// There is one attempt, also after an error. All ranks make it in the same collective: in a
+	// later one, those that have succeeded would not take part.
 	g.shm.tried = true
 	if len(g.peers) == 1 || !g.engine.Segments().Available() {
 		return nil
@@ -74,6 +76,8 @@ func (g *collState) shareMemory(boot *bootstrap.Process) error {
 	l := layOut(len(g.shm.ranks), g.levels.Nodes != nil)
 	err := g.mapSegment(l)
 	var mine, all [1]byte
+	// The error itself is dropped. A rank that cannot map the memory still has to tell the others,
+	// and then all of them use messages.
 	if err == nil {
 		mine[0] |= flagMapped
 	}
@@ -121,6 +125,8 @@ func (g *collState) mapSegment(l segmentLayout) error {
 	if n == 1 {
 		return nil
 	}
+	// The nodes of a communicator map segments of their own in the same context. So the lowest
+	// process of those that share one is a part of its id.
 	peers := make([]int, n)
 	for i, r := range g.shm.ranks {
 		peers[i] = int(g.peers[r])
@@ -136,6 +142,7 @@ func (g *collState) mapSegment(l segmentLayout) error {
 		return err
 	}
 	g.shm.segment = seg
+	// Data are allocated when a collective first needs them: most programs use few algorithms.
 	return seg.Allocate(seg.Bytes()[:l.words])
 }
 
@@ -146,6 +153,8 @@ func (g *collState) useSegment(l segmentLayout, numa int, oversubscribed bool) (
 		g.levels.Memory = coll.OversubscribedNodes
 	}
 	if g.shm.segment == nil { // this rank is alone on its node
+		// Not nil: a plan is told of shared memory at all ranks or at none, and ranks on other
+		// nodes may have some.
 		g.shm.immediates.Store(new(coll.ShmImmediates))
 		return nil
 	}
@@ -160,6 +169,8 @@ func (g *collState) useSegment(l segmentLayout, numa int, oversubscribed bool) (
 	if ok {
 		cfg.Remote = &rankMemory{stepMemory{memory, g}}
 	}
+	// TryRemote and FindNUMA are collectives of the ranks that share the memory. Their order is the
+	// same at all ranks.
 	f, err := coll.NewShm(cfg)
 	if err == nil && ok {
 		err = f.TryRemote()
@@ -180,6 +191,8 @@ func (g *collState) useSegment(l segmentLayout, numa int, oversubscribed bool) (
 	if f.Remote != nil {
 		immediates.ReadDirectly(stepMemory{memory, g}, f.Processes())
 	}
+	// These are set when nothing can fail any more. Until then a failure to read another rank's
+	// memory is an answer, and not an error; see rankMemory.Read.
 	if g.levels.Nodes != nil {
 		g.levels.Shm = f
 	} else {
@@ -239,11 +252,13 @@ const (
 // mismatchRecord, and its last word counts sleeping ranks.
 const sharedWordsBytes = 128
 
-// closeSharedMemory unmaps the shared memory.
+// closeSharedMemory unmaps the shared memory. No collective may be in progress: the caller has
+// ended both contexts of the communicator, or no rank has used the memory yet.
 func (g *collState) closeSharedMemory() error {
 	if g.shm.segment == nil {
 		return nil
 	}
+	// The pointers are cleared also if Close fails: collectives then use messages.
 	g.shm.flat, g.levels.Shm, g.shm.mismatch = nil, nil, nil
 	g.shm.immediates.Store(nil)
 	seg := g.shm.segment

@@ -38,6 +38,8 @@ func (cs *Collectives) OfViews(start Start, x *Collective, v Views) (Request, er
 	if err := cs.checkSinks(start.Name(x.Kind), x, &v); err != nil {
 		return Request{}, err
 	}
+	// A request needs its packing until it ends, maybe many times. So it has one of its own, which
+	// no pool takes back.
 	if start != Blocking {
 		x.views = newPacking()
 		cs.setBuffers(x, &v, x.views)
@@ -48,6 +50,8 @@ func (cs *Collectives) OfViews(start Start, x *Collective, v Views) (Request, er
 	defer pool.put(p)
 	cs.setBuffers(x, &v, p)
 	p.packSources()
+	// After an error nothing is unpacked: it would overwrite the buffer with whatever the memory of
+	// the pool held before.
 	err := cs.Call(x)
 	if err == nil {
 		p.unpackSinks()
@@ -88,6 +92,8 @@ func (cs *Collectives) setBuffers(x *Collective, v *Views, p *packing) {
 	switch use := cs.sinkUse(x); {
 	case to:
 		x.Dst, x.To = p.parts(v.Dsts, use, &p.to)
+	// Both sides are packed to the same bytes, so that the arguments show a call in place to the
+	// checks of bytes, too.
 	case x.Kind != perf.Bcast && !from && !x.isNeighbor() && sameData(v.Dst, v.Src):
 		inPlace = true
 		x.Dst = p.bytes(v.Dst, isSource|isSink)
@@ -154,6 +160,7 @@ func (p *packingPool) take() *packing {
 
 // put keeps the memory of a packing for a later call, and nothing of the program.
 func (p *packingPool) put(x *packing) {
+	// Otherwise buffers of the program would stay reachable from the pool.
 	clear(x.sources)
 	clear(x.sinks)
 	x.sources, x.sinks, x.elements = x.sources[:0], x.sinks[:0], elementData{}
@@ -246,6 +253,8 @@ func numbersIn(d *datatype.Buffer) (Elements, bool) {
 	switch k := d.Kind(); {
 	case d.Size() == 0:
 		return Elements{kind: datatype.Byte}, true
+	// Another rank may pass a slice of int64, which is the same to a reduction and to the
+	// comparison.
 	case k == datatype.Long:
 		return Elements{kind: datatype.Int64}, true
 	case k == datatype.ULong:

@@ -54,8 +54,7 @@ func (cs *Collectives) isInter() bool { return cs != nil && cs.comm.Remote() }
 
 // collState is the state of a communicator's collectives: their message context, and the memory
 // that all ranks share, if there is any. It implements coll.Peer and coll.WordSync. It knows no
-// communicator: its errors are faults or those of the engine, of which the caller makes errors of
-// the call.
+// communicator. Its errors do not name the call: the caller makes errors of the call of them.
 type collState struct {
 	coll.Local
 	engine  *proto.Engine
@@ -70,8 +69,8 @@ type collState struct {
 	busy uint64 // in main: 1 while a collective is in progress; see begin
 	// deterministic says that reductions use the algorithms with messages, wherever the ranks are.
 	deterministic atomic.Bool
-	// failed is, in main, why no collective can succeed any more: a process was lost or has left, or
-	// calls differed. nil: one may succeed.
+	// failed is, in main, why no collective can succeed any more: a process was lost or has left,
+	// or calls differed. nil: one may succeed.
 	failed atomic.Pointer[error]
 
 	scratch struct {
@@ -120,6 +119,8 @@ func (cs *Collectives) beginCall(call perf.Op, bytes int) error {
 	}
 	g.scratch.used = 0
 	g.call, g.bytes, g.began = call, bytes, g.engine.Recording().BeginCounted(call, bytes)
+	// The set-up comes before the arguments are checked. So a rank that rejects its own takes part
+	// in it, and the others do not wait for that rank.
 	if !g.shm.tried && !call.IsWithin() {
 		if err := g.shareMemory(cs.comm.proc.boot); err != nil {
 			cs.endCall()
@@ -130,7 +131,9 @@ func (cs *Collectives) beginCall(call perf.Op, bytes int) error {
 }
 
 // endCall ends the recording of a collective and allows the next one. It executes no fence, if the
-// collective is not timed: a fence waits until what this rank has published has arrived.
+// collective is not timed: a fence waits until what this rank has published has arrived. The
+// partner of the release is the compare-and-swap in begin: the next collective, which may be one of
+// another goroutine, sees all that this one has stored.
 func (cs *Collectives) endCall() {
 	g := &cs.main
 	if g.began != 0 {
@@ -212,6 +215,8 @@ func (g *collState) Send(dst int, b []byte) error {
 
 // Recv receives b from rank src.
 func (g *collState) Recv(src int, b []byte) error {
+	// An algorithm knows the length of each message, so another one means that the ranks have given
+	// different counts. Less data would leave a part of b as it was.
 	st, err := g.engine.Recv(g.recvRoute(src), b)
 	if err == nil && st.Bytes != len(b) {
 		err = &proto.ExactLengthError{Source: int32(src), Got: st.Bytes, Want: len(b)}
@@ -221,6 +226,8 @@ func (g *collState) Recv(src int, b []byte) error {
 
 // Sendrecv sends s and receives r at the same time.
 func (g *collState) Sendrecv(dst int, s []byte, src int, r []byte) error {
+	// Both ranks may send first. A send of a long message blocks until the other rank receives it,
+	// so the receive must be there before.
 	h := g.engine.Irecv(g.recvRoute(src), r)
 	if err := g.engine.Send(g.sendRoute(dst), s, proto.Standard); err != nil {
 		cancelRecv(g.engine, h)
@@ -242,6 +249,7 @@ func (g *collState) Irecv(src int, b []byte) (coll.Handle, error) {
 }
 
 func collHandle(h proto.Handle) coll.Handle {
+	// It comes with an error, and there is no request whose numbers could be encoded.
 	if h.Zero() {
 		return coll.Handle{}
 	}
@@ -251,6 +259,7 @@ func collHandle(h proto.Handle) coll.Handle {
 
 // Waitall waits for all handles and returns the first error.
 func (g *collState) Waitall(hs []coll.Handle) (first error) {
+	// All are waited for, also after an error: the caller may use the buffers again afterwards.
 	for _, h := range hs {
 		if _, err := g.engine.Requests().Wait(g.engine.Requests().Decode(h.A, h.B)); err != nil && first == nil {
 			first = err
@@ -277,6 +286,8 @@ func (g *collState) Cancel(hs []coll.Handle) {
 // one of the collective that has failed.
 func (g *collState) check(err error) error {
 	if err != nil && errors.Is(err, proto.ErrFailed) {
+		// The mismatch is the better error. It says what the program has to mend, while the loss of
+		// a rank is only its consequence.
 		if m := g.recordedMismatch(); m != nil { // the rank that this one waited for has left because of it
 			err = m
 		}
@@ -304,6 +315,8 @@ func (g *collState) Scratch(n int) []byte {
 		g.scratch.buf = make([]byte, max(n, 2*len(g.scratch.buf), 4096))
 		g.scratch.used = 0
 	}
+	// The capacity ends with the piece, so that an append cannot write to the next one. Pieces
+	// begin at multiples of 16 bytes, the length of the longest number.
 	b := g.scratch.buf[g.scratch.used : g.scratch.used+n : g.scratch.used+n]
 	g.scratch.used = min((g.scratch.used+n+15)&^15, len(g.scratch.buf))
 	return b

@@ -72,7 +72,8 @@ func newChild(c *Comm, peers []int32, rank int) *Comm {
 	return d
 }
 
-// newComm returns a communicator that cannot be used before activate is called.
+// newComm returns a communicator that cannot be used before activate is called: until then its
+// context is not known.
 func (p *Process) newComm(peers []int32, rank int) *Comm {
 	c := &Comm{proc: p, engine: p.engine, rank: int32(rank), peers: peers, seq: p.comms.lastSeq.Add(1),
 		hints: currentHints{hints: newHints()}, checks: p.check}
@@ -80,6 +81,8 @@ func (p *Process) newComm(peers []int32, rank int) *Comm {
 		c.where = callPosition()
 	}
 	c.state.Store(commCreating)
+	// This is the handler of the process. A communicator that is made of another one, or in a session,
+	// gets the handler of that one afterwards (MPI-5.0 §9.3).
 	c.handler.Set(p.handler.Get())
 	c.coll.comm = c
 	c.coll.main.init(p, peers, c.rank)
@@ -95,6 +98,8 @@ func (c *Comm) activate(ctx uint32) {
 	if nodes := c.proc.nodes; nodes != nil && !c.Remote() {
 		c.coll.main.findLevels(nodes)
 	}
+	// The engine asks for communicators that are in use, so it is in the table before. The state is
+	// stored last: a goroutine that loads commReady sees all the rest.
 	c.proc.comms.add(c)
 	c.state.Store(commReady)
 }
@@ -102,6 +107,8 @@ func (c *Comm) activate(ctx uint32) {
 // activateWithHints is activate that first applies hints, unless h is nil.
 func (c *Comm) activateWithHints(ctx uint32, h *hints) {
 	c.contextID = ctx
+	// Before the program can use the communicator, so that no receive of it is posted without the
+	// hints.
 	if h != nil {
 		c.hints.apply(c, *h)
 	}

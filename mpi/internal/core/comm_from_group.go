@@ -63,6 +63,8 @@ func (a *agreement) createFromGroup(id creation.ID, info *Info) (*Comm, error) {
 	p.ctrl.Begin(id)
 	defer p.ctrl.End(id)
 	a.creation = creation.New(&p.ctrl, id, c.coll.main.peers, int32(p.boot.Rank), a.recordAs)
+	// A process that has left before would never answer. One that leaves later ends the wait for
+	// its messages.
 	err := c.wrapError(a.op, a.creation.PeerError())
 	h := newHints().withInfo(info, railsOf(c))
 	if err == nil { // this agreement also shows that all processes are about to call allocContextID
@@ -74,6 +76,7 @@ func (a *agreement) createFromGroup(id creation.ID, info *Info) (*Comm, error) {
 	}
 	if err != nil {
 		if errors.Is(err, proto.ErrFailed) {
+			// The others still wait for messages of this process, which it will not send.
 			a.creation.Abandon()
 		}
 		return nil, err

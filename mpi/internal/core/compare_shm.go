@@ -157,6 +157,8 @@ func (m *callMismatch) class() Class {
 		return ErrRoot
 	case x.kind != y.kind:
 		return ErrType
+	// The bits of op belong to the signature here, and another length may explain another
+	// signature.
 	case x.kind == kindData && m.calls[0].length() != m.calls[1].length():
 		return ErrCount
 	case x.kind == kindData && x.op>>1 != y.op>>1:
@@ -206,11 +208,14 @@ func (g *collState) Differ(rank int, mine, other uint64) error {
 // well.
 func (g *collState) recordMismatch(rank int, mine, other uint64) error {
 	m := &callMismatch{[2]int{int(g.rank), rank}, [2]packedCall{packedCall(mine), packedCall(other)}}
+	// The first mismatch is the one to show. Later ones may come from ranks that the first one has
+	// stopped.
 	if r := g.shm.mismatch; atomic.CompareAndSwapUint64(&r.state, mismatchNone, mismatchWriting) {
 		for i := range m.ranks {
 			atomic.StoreUint64(&r.ranks[i], uint64(m.ranks[i]))
 			atomic.StoreUint64(&r.calls[i], uint64(m.calls[i]))
 		}
+		// The last store publishes the others: a rank that loads this state sees all of them.
 		atomic.StoreUint64(&r.state, mismatchWritten)
 	}
 	return m

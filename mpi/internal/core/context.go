@@ -8,8 +8,8 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// stoppedError returns the error of a call that a context.Context has ended. No error handler is called for it: the program has
-// asked for it.
+// stoppedError returns the error of a call that a context.Context has ended. No error handler is
+// called for it: the program has asked for it.
 func stoppedError(op string, rank int, class Class, err error) error {
 	return &Error{Class: class, Op: op, Rank: rank, Err: err}
 }
@@ -27,6 +27,7 @@ func SendDataContext(ctx context.Context, c *Comm, op perf.Op, d *datatype.Buffe
 	if ctx.Done() == nil {
 		return c.SendData(op, d, dst, tag, m)
 	}
+	// A communicator that cannot be used is the error to return, whether or not ctx has ended.
 	err := c.checkUsable(op.String())
 	if err == nil {
 		err = c.wrapStopped(op.String(), proto.Stopped(ctx))
@@ -35,6 +36,8 @@ func SendDataContext(ctx context.Context, c *Comm, op perf.Op, d *datatype.Buffe
 		return err
 	}
 	began := c.engine.Recording().BeginOp(op, int(d.Size()))
+	// The send is a request, since only a request can be cancelled. It is recorded as a part of
+	// this call.
 	r, err := c.IsendData(op.Within(), d, dst, tag, m)
 	if err == nil {
 		_, err = c.engine.Requests().WaitOrCancel(ctx, op.Within(), r.h)

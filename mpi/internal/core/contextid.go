@@ -63,6 +63,8 @@ func (a *agreement) allocContextID(keep bool) (uint32, error) {
 		if err == nil && all[words] == 1 {
 			return a.commitContextID(all[:words], keep)
 		}
+		// Another agreement of this process may be the one for which the others wait, so the ids
+		// must be free for its offer.
 		if offered {
 			s.Withdraw()
 		}
@@ -102,6 +104,8 @@ func (a *agreement) commitContextID(common []uint64, keep bool) (uint32, error) 
 	a.comm.engine.Contexts().Agreed(ctx, keep)
 	a.comm.engine.Contexts().Agreed(ctx|collectiveBit, keep)
 	s.Settle(id, newest[0])
+	// A rank that gets no communicator has taken part, since its ids counted. It may use the id
+	// again in the next generation.
 	if !keep {
 		s.Free(id)
 	}

@@ -19,6 +19,7 @@ func Compare(c, d *Comm) (Comparison, error) {
 		return Unequal, err
 	}
 	switch {
+	// In tests the processes are goroutines of one program, so that this can happen.
 	case c.proc != d.proc:
 		return Unequal, c.newError(op, ErrComm, errors.New("the communicators belong to different processes"))
 	case c == d:
@@ -46,6 +47,7 @@ func Create(c *Comm, g *Group) (*Comm, error) {
 		color = newSplitColor(g.peers)
 		position = rankIn(g.peers, int32(c.proc.boot.Rank)) + 1
 	}
+	// The position of a process that is not in the group is 1 + Undefined, which is negative.
 	colors, positions, err := a.exchangeColors(color, max(position, 0))
 	if err == nil && failed == nil {
 		failed = a.checkSameGroup(g, color, colors, positions)
@@ -118,6 +120,8 @@ func CreateGroup(c *Comm, g *Group, tag int) (*Comm, error) {
 	if uint(tag) > maxTag {
 		return nil, c.newError(op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d)", tag, maxTag))
 	}
+	// Processes outside the group need not call it (MPI-5.0 §7.4.2). So nothing is agreed with
+	// them, and errors up to here are of this process only.
 	rank := g.Rank()
 	if rank == Undefined {
 		return nil, nil

@@ -47,6 +47,7 @@ func CreateIntercomm(c *Comm, localLeader int, peer *Comm, remoteLeader, tag int
 	if err != nil {
 		return nil, err
 	}
+	// All ranks know both groups now, so all of them find this error by themselves.
 	local := rankSet(c.peers)
 	if slices.ContainsFunc(remote, func(n int32) bool { return local[n] }) {
 		return nil, c.newError(op, ErrGroup, errors.New("the groups have processes in common"))
@@ -60,6 +61,8 @@ func CreateIntercomm(c *Comm, localLeader int, peer *Comm, remoteLeader, tag int
 // agreeLeader returns an error at all ranks unless all have given the same leader and none has
 // failed.
 func (a *agreement) agreeLeader(leader int, failed error) error {
+	// The maximum of the negated leaders is the negated minimum. If all ranks give the same leader,
+	// it is the negated maximum as well.
 	mine, all := [3]int64{int64(leader), -int64(leader), 0}, [3]int64{}
 	if failed != nil {
 		mine = [3]int64{-1 << 62, -1 << 62, 1} // it does not count
@@ -95,6 +98,7 @@ func (a *agreement) newLeaderLink(peer *Comm, remoteLeader, tag int) (*creation.
 	case uint(tag) > maxTag:
 		return nil, c.newError(a.op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d)", tag, maxTag))
 	}
+	// Sorted, so that both leaders make the same id of them.
 	leaders := []int32{self, peer.peers[remoteLeader]}
 	slices.Sort(leaders)
 	id := creation.NewID(fmt.Sprintf("\x00leaders %d %d", peer.contextID, tag), leaders)
@@ -126,6 +130,8 @@ func (a *agreement) shareRemoteGroup(leader int, link *creation.Exchange, tag in
 	if head[0] != 0 {
 		return nil, 0, c.newError(a.op, Class(head[0]), errors.New("the leader did not get the remote group"))
 	}
+	// Only the leader has the list. The others have learned its length, so that one more message is
+	// enough.
 	if link == nil {
 		remote = make([]int32, head[1])
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// A datatype.Buffer describes the data of any message: numbers, structs or the elements of a derived
-// datatype. All forms of sends and receives take one. Send, Isend, Recv, Irecv, Sendrecv and
-// RecvContext also exist for bytes, because programs call them most: these do not ask whether calls
-// are checked, so a caller does so first.
+// A datatype.Buffer describes the data of any message: numbers, structs or the elements of a
+// derived datatype. All forms of sends and receives take one. Send, Isend, Recv, Irecv, Sendrecv
+// and RecvContext also exist for bytes, because programs call them most: these do not ask whether
+// calls are checked, so a caller does so first.
 //
 // Data that are one block of memory take the paths of bytes, unless calls are checked: then a note
 // with their type travels with the message. The buffer is copied, so that it does not escape from
@@ -24,7 +24,8 @@ func (c *Comm) asBytes(d *datatype.Buffer) ([]byte, bool) {
 	return d.Contiguous()
 }
 
-// note returns the note of a call with the elements of d, and records the call; nil if calls are not checked.
+// note returns the note of a call with the elements of d, and records the call; nil if calls are
+// not checked.
 func (c *Comm) note(call perf.Op, d *datatype.Buffer) *notes.Note {
 	if !c.checks {
 		return nil

@@ -11,12 +11,12 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
-// Datatype is a handle of a datatype. The type itself does not change; the handle can be named, have attributes, and be freed.
-// It belongs to no process.
+// Datatype is a handle of a datatype. The type itself does not change; the handle can be named,
+// have attributes, and be freed. It belongs to no process.
 type Datatype struct {
 	typ *datatype.Type
-	// shared says that the type is predefined or that of a Go type. All processes in this program have the same handle, so it
-	// cannot be freed or changed.
+	// shared says that the type is predefined or that of a Go type. All processes in this program
+	// have the same handle, so it cannot be freed or changed.
 	shared bool
 	freed  atomic.Bool
 	name   atomic.Pointer[string]
@@ -82,23 +82,27 @@ func (t *Datatype) Commit() error {
 	return err
 }
 
-// Free deletes the attributes and ends the use of the handle. Data that moves already is not affected, and neither are types that
-// were made of this one. If a callback fails, the type stays.
+// Free deletes the attributes and ends the use of the handle. Data that moves already is not
+// affected, and neither are types that were made of this one. If a callback fails, the type stays.
 func (t *Datatype) Free() error {
 	const op = "Datatype.Free"
 	if _, err := t.owned(op); err != nil {
 		return err
 	}
+	// The callbacks run while the handle is valid, since they get it, and one that fails keeps the
+	// type alive.
 	if err := t.attrs.clear(op); err != nil {
 		return err
 	}
+	// A callback, or another goroutine, may have freed it meanwhile.
 	if t.freed.Swap(true) {
 		return newError(op, ErrType, errFreedDatatype)
 	}
 	return nil
 }
 
-// Dup returns a new handle of the same type, with the attributes that the copy callbacks return. It is committed if t is.
+// Dup returns a new handle of the same type, with the attributes that the copy callbacks return. It
+// is committed if t is.
 func (t *Datatype) Dup() (*Datatype, error) {
 	const op = "Datatype.Dup"
 	typ, err := t.Type(op)
@@ -151,8 +155,8 @@ func (t *Datatype) String() string {
 	return t.typ.String()
 }
 
-// sharedTypes are the handles of predefined types and of Go types, and lists that are used again. The handles are found by the
-// type, so each has one handle.
+// sharedTypes are the handles of predefined types and of Go types, and lists that are used again.
+// The handles are found by the type, so each has one handle.
 type sharedTypes struct {
 	elements datatype.GoTypes
 	handles  sync.Map // of *datatype.Type to *Datatype
@@ -161,7 +165,8 @@ type sharedTypes struct {
 	buffers sync.Pool // of *Buffers
 }
 
-// shared remembers what follows from Go types and tables alone, so that it is computed once. Its lists have no data.
+// shared remembers what follows from Go types and tables alone, so that it is computed once. Its
+// lists have no data.
 var shared = sharedTypes{}
 
 func (s *sharedTypes) handle(t *datatype.Type) *Datatype {
@@ -241,7 +246,8 @@ func (t *Datatype) Extent() (lb, extent int, err error) {
 	return int(l), int(e), nil
 }
 
-// TrueExtent returns the lowest displacement of data and the distance from there to the end of the highest, in bytes.
+// TrueExtent returns the lowest displacement of data and the distance from there to the end of the
+// highest, in bytes.
 func (t *Datatype) TrueExtent() (lb, extent int, err error) {
 	typ, err := t.Type("Datatype.TrueExtent")
 	if err != nil {

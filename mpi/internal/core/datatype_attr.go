@@ -6,8 +6,8 @@ import (
 	"github.com/ibrun/ibrun/attrs"
 )
 
-// typeAttrs are the attributes of a datatype. A datatype belongs to no process, but keys do: its attributes are those of the
-// process that sets the first one. The zero value has none.
+// typeAttrs are the attributes of a datatype. A datatype belongs to no process, but keys do: its
+// attributes are those of the process that sets the first one. The zero value has none.
 type typeAttrs struct {
 	mu    sync.Mutex
 	proc  *Process // nil until the first attribute is set
@@ -28,6 +28,8 @@ func (a *typeAttrs) of() (*attrs.Cache[*Datatype], *Process) {
 func (a *typeAttrs) in(p *Process, t *Datatype) *attrs.Cache[*Datatype] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// Callbacks belong to the keys of a process, so one process has to be the owner. In a program
+	// that has several, it is the first one.
 	if a.proc == nil {
 		a.proc = p
 		a.cache.Init(&p.typeKeys, t)
@@ -56,7 +58,8 @@ func (a *typeAttrs) copyTo(op string, d *Datatype) error {
 // TypeKeys returns the keys of attributes of datatypes.
 func (p *Process) TypeKeys() *attrs.Space[*Datatype] { return &p.typeKeys }
 
-// MutableAttrs returns the attributes of a datatype for a call that sets one with a key of p. p is nil for the zero key.
+// MutableAttrs returns the attributes of a datatype for a call that sets one with a key of p. p is
+// nil for the zero key.
 func (t *Datatype) MutableAttrs(op string, p *Process) (*attrs.Cache[*Datatype], error) {
 	if _, err := t.owned(op); err != nil {
 		return nil, err
@@ -67,8 +70,8 @@ func (t *Datatype) MutableAttrs(op string, p *Process) (*attrs.Cache[*Datatype],
 	return t.attrs.in(p, t), nil
 }
 
-// Attrs returns the attributes of a datatype for a call that looks for one with a key of p. p is nil for the zero key. The
-// attributes are nil if it never had any.
+// Attrs returns the attributes of a datatype for a call that looks for one with a key of p. p is
+// nil for the zero key. The attributes are nil if it never had any.
 func (t *Datatype) Attrs(op string, p *Process) (*attrs.Cache[*Datatype], error) {
 	if _, err := t.Type(op); err != nil {
 		return nil, err

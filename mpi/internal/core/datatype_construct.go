@@ -6,7 +6,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 )
 
-// The constructors return handles that are not committed. Their arguments are those of package datatype.
+// The constructors return handles that are not committed. Their arguments are those of package
+// datatype.
 
 // derive returns the type that a constructor makes of t.
 func (t *Datatype) derive(op string, construct func(of *datatype.Type) (*datatype.Type, error)) (*Datatype, error) {
@@ -58,7 +59,8 @@ func TypeHvector(count, blockLen, stride int, old *Datatype) (*Datatype, error) 
 	})
 }
 
-// TypeIndexed returns blocks of copies of old: blockLens[i] of them, displs[i] extents from the origin.
+// TypeIndexed returns blocks of copies of old: blockLens[i] of them, displs[i] extents from the
+// origin.
 func TypeIndexed(blockLens, displs []int, old *Datatype) (*Datatype, error) {
 	return old.derive("TypeIndexed", func(of *datatype.Type) (*datatype.Type, error) {
 		return datatype.Indexed(int64s(blockLens), int64s(displs), of)
@@ -86,7 +88,8 @@ func TypeHindexedBlock(blockLen int, displs []int, old *Datatype) (*Datatype, er
 	})
 }
 
-// TypeStruct returns blocks of copies of several types: blockLens[i] of types[i], displs[i] bytes from the origin.
+// TypeStruct returns blocks of copies of several types: blockLens[i] of types[i], displs[i] bytes
+// from the origin.
 func TypeStruct(blockLens, displs []int, types []*Datatype) (*Datatype, error) {
 	const op = "TypeStruct"
 	of := make([]*datatype.Type, len(types))
@@ -128,7 +131,8 @@ type TypeContents struct {
 	Types       []*Datatype
 }
 
-// Envelope returns the constructor of the type, and the numbers of integers, addresses and types in its contents.
+// Envelope returns the constructor of the type, and the numbers of integers, addresses and types in
+// its contents.
 func (t *Datatype) Envelope() (combiner datatype.Combiner, ints, addrs, types int, err error) {
 	typ, err := t.Type("Datatype.Envelope")
 	if err != nil {
@@ -138,7 +142,8 @@ func (t *Datatype) Envelope() (combiner datatype.Combiner, ints, addrs, types in
 	return combiner, ints, addrs, types, nil
 }
 
-// Contents returns the arguments of the constructor. The types in it are new handles, unless they are shared.
+// Contents returns the arguments of the constructor. The types in it are new handles, unless they
+// are shared.
 func (t *Datatype) Contents() (TypeContents, error) {
 	const op = "Datatype.Contents"
 	typ, err := t.Type(op)
@@ -151,6 +156,7 @@ func (t *Datatype) Contents() (TypeContents, error) {
 	}
 	out := TypeContents{Ints: convert[int](c.Ints), Addrs: convert[int](c.Addrs), Types: make([]*Datatype, len(c.Types))}
 	for i, old := range c.Types {
+		// A shared type has one handle, by which programs compare it.
 		h, ok := shared.known(old)
 		if !ok {
 			h = &Datatype{typ: old}

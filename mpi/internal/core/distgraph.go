@@ -136,6 +136,8 @@ func checkEdges(edges []Edge, size int) error {
 func (a *agreement) agreeEdges(failed error, weighted, reorder bool) error {
 	const fine, with, without, reordered, kept = 1, 2, 4, 8, 16
 	bits := uint8(fine)
+	// Two bits for each choice: a rank sets the one that it has made. If not all make the same one,
+	// neither bit remains.
 	for _, choice := range []struct {
 		made     bool
 		yes, not uint8
@@ -220,6 +222,7 @@ func (a *agreement) moveNeighbors(n *Neighbors, order []int) (*Neighbors, error)
 	if err != nil {
 		return nil, err
 	}
+	// The process that had this rank before has sent it. All others have sent nothing.
 	x := in[slices.Index(order, int(c.rank))]
 	sources, destinations := x[0], x[1]
 	x = x[2:]
@@ -251,6 +254,7 @@ func (a *agreement) exchangeEdges(edges []Edge, weighted bool) (*Neighbors, erro
 		return nil, err
 	}
 	n := &Neighbors{}
+	// A rank without edges has weights as well: nil would say that the graph has none.
 	if weighted {
 		n.SourceWeights, n.DestinationWeights = []int{}, []int{}
 	}
@@ -269,6 +273,7 @@ func (a *agreement) exchangeEdges(edges []Edge, weighted bool) (*Neighbors, erro
 
 // exchangeInts sends parts[r] to rank r, and returns what each rank has sent to this one.
 func (a *agreement) exchangeInts(parts [][]int) ([][]int, error) {
+	// The ranks do not know how much they receive, so the lengths are exchanged before the data.
 	sent, come := make([]int, len(parts)), make([]int, len(parts))
 	for r, part := range parts {
 		sent[r] = len(part)

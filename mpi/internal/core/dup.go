@@ -44,7 +44,11 @@ func idup(c *Comm, call perf.Op, h *hints) (*Comm, Request, error) {
 		return nil, Request{}, err
 	}
 	defer c.proc.recording.call(call)()
+	// The number counts also if a callback fails below, because the other ranks count this Idup as
+	// well.
 	turn := c.coll.idupSeq.Add(1)
+	// The copy callbacks run before Idup returns, in the goroutine of the program. The agreement
+	// runs beside it: it waits for other ranks.
 	m := newAgreement(c, call)
 	d, failed := m.newDuplicate()
 	m.idupSeq, m.idup = turn, c.coll.main.beside(int32(turn&math.MaxInt32|1<<30), m.recordAs)
@@ -76,8 +80,10 @@ func idup(c *Comm, call perf.Op, h *hints) (*Comm, Request, error) {
 func (a *agreement) newDuplicate() (*Comm, error) {
 	c := a.comm
 	d := newChild(c, c.peers, int(c.rank))
+	// The two groups of an intercommunicator are those of c, in the same order.
 	d.localGroup, d.coll.main.peers, d.coll.main.rank = c.localGroup, c.coll.main.peers, c.coll.main.rank
 	d.topology = c.topology
+	// A callback must not free the communicator whose attributes are being copied.
 	c.copying.Add(1)
 	defer c.copying.Add(-1)
 	return d, c.wrapError(a.op, c.attrs.Copy(&d.attrs))

@@ -22,9 +22,11 @@ type elementData struct {
 	sig  datatype.Signature // of an element; for a view, of the data of one rank
 	name string             // of the Go type; empty for a view
 	err  error              // why the Go type is not a type of elements
-	// value and location are the kinds of the two fields of a pair, for MinLoc and MaxLoc; 0 for other elements.
+	// value and location are the kinds of the two fields of a pair, for MinLoc and MaxLoc; 0 for
+	// other elements.
 	value, location datatype.Kind
-	// parts has the signatures of the blocks of a call whose blocks differ, if calls are checked. size is 1 then.
+	// parts has the signatures of the blocks of a call whose blocks differ, if calls are checked.
+	// size is 1 then.
 	parts *checking.Parts
 }
 
@@ -37,8 +39,8 @@ func Numbers[T any]() (k Elements, ok bool) {
 	return Elements{kind: kind}, kind != 0
 }
 
-// ValuesOf returns the elements of type T as reductions take them: whole values in memory, padding included. If T has pointers or
-// no data, every reduction of them is an error.
+// ValuesOf returns the elements of type T as reductions take them: whole values in memory, padding
+// included. If T has pointers or no data, every reduction of them is an error.
 func ValuesOf[T any]() Elements {
 	if k, ok := Numbers[T](); ok {
 		return k
@@ -48,11 +50,13 @@ func ValuesOf[T any]() Elements {
 
 var errNoData = errors.New("the type has no data, so nothing can be reduced")
 
-// goElements returns the elements of a Go type. Each type has one *elementData, so equal pointers are equal types.
+// goElements returns the elements of a Go type. Each type has one *elementData, so equal pointers
+// are equal types.
 func goElements(rt reflect.Type) Elements {
 	if d, ok := shared.values.Load(rt); ok {
 		return Elements{data: d.(*elementData)}
 	}
+	// Sizes are divisors, also those of types without data, which are refused later.
 	made := &elementData{size: max(1, int(rt.Size())), name: rt.String()}
 	t, err := ElementsOf(rt)
 	if made.err = err; err == nil {
@@ -64,6 +68,8 @@ func goElements(rt reflect.Type) Elements {
 	if rt.Kind() == reflect.Struct && rt.NumField() == 2 && made.err == nil {
 		made.value, made.location = datatype.KindOf(rt.Field(0).Type), datatype.KindOf(rt.Field(1).Type)
 	}
+	// Of two goroutines that make the same one, both take the first: userOp compares elements by
+	// their pointers.
 	d, _ := shared.values.LoadOrStore(rt, made)
 	return Elements{data: d.(*elementData)}
 }
@@ -87,7 +93,8 @@ func (e Elements) String() string {
 	return e.data.name
 }
 
-// signature returns the text by which checked calls compare data that is not numbers: the same for the same sequence of numbers.
+// signature returns the text by which checked calls compare data that is not numbers: the same for
+// the same sequence of numbers.
 func (e Elements) signature(bytes int) string {
 	if e.data == nil {
 		return ""
@@ -99,13 +106,16 @@ func (e Elements) signature(bytes int) string {
 	return fmt.Sprintf("%x:%x", s.Count, s.Hash)
 }
 
-// shape returns what the ranks of a collective in shared memory compare. Of a signature that is a few bits, which are where the
-// operation of numbers is; the lowest says whether a function of the program is commutative.
+// shape returns what the ranks of a collective in shared memory compare. Of a signature that is a
+// few bits, which are where the operation of numbers is; the lowest says whether a function of the
+// program is commutative.
 func (e Elements) shape(op uint8, root int) callShape {
 	if e.data == nil {
 		return callShape{e.kind, op, root}
 	}
 	hash := e.data.sig.Hash
+	// A predefined operation counts as well. Of functions of the program only whether they are
+	// commutative can be compared.
 	if op > opCodeUserCommut {
 		hash += uint64(op)
 	}

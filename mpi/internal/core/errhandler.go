@@ -110,6 +110,7 @@ type origin struct {
 
 // handler returns the handler of the origin.
 func (o *origin) handler() ErrorHandler {
+	// A communicator that is no longer valid has no handler; then that of the process is called.
 	if h := o.comm.Handler(); h != nil {
 		return h.Get()
 	}
@@ -136,12 +137,14 @@ func Handle(err error) error {
 		e = &Error{Class: first.Class, Op: first.Op, Rank: first.Rank, Err: err}
 	}
 	if h.kind == handlerFunc {
+		// The handler may call methods of the communicator, so it gets none that cannot be used.
 		comm := at.comm
 		if comm != nil && comm.state.Load() != commReady {
 			comm = nil
 		}
 		return h.call(comm, e)
 	}
+	// It does not return, except in tests, where the caller gets the error.
 	_ = at.proc.boot.Abort(1, e.Error())
 	return err
 }

@@ -100,6 +100,7 @@ func faultf(class Class, format string, args ...any) error {
 // findClass returns the class of the first error in a tree of errors that has one: an error of this
 // package or of the front end.
 func (p *Process) findClass(err error) (Class, bool) {
+	// From the outside in: an outer error was made by a caller that knew more about the call.
 	switch e := err.(type) {
 	case *Error:
 		return e.Class, true
@@ -129,6 +130,7 @@ func (p *Process) classify(err error) Class {
 	if class, ok := p.findClass(err); ok {
 		return class
 	}
+	// The class follows from the two calls, so it is in no table.
 	if mismatch, ok := errors.AsType[*callMismatch](err); ok {
 		return mismatch.class()
 	}
@@ -155,6 +157,7 @@ func newError(op string, class Class, err error) error {
 
 // raise returns the error of a call of this process, for which Handle calls a handler.
 func (p *Process) raise(e *Error) error {
+	// To find the position costs a walk of the stack, so only programs that are checked pay for it.
 	if p.check {
 		e.setWhere()
 	}

@@ -44,6 +44,8 @@ func (c *Comm) checkFreeable(op string) error {
 	if err := c.checkUsable(op); err != nil {
 		return err
 	}
+	// Finalize needs both: its barrier is one of the processes of World, and it deletes the
+	// attributes of Self first.
 	if c == c.proc.world || c == c.proc.self {
 		return c.newError(op, ErrComm, fmt.Errorf("World and Self cannot be freed"))
 	}
@@ -88,17 +90,18 @@ func (a *agreement) free() error {
 	if err := a.agreeToFree(c.wrapError(op, c.attrs.Clear())); err != nil {
 		return err
 	}
+	// Idups that cannot complete wait for messages in these contexts. They end with the release, so
+	// they are waited for after it.
 	err := c.release(op, commFreed, c.engine.Contexts().Free)
 	c.coll.idups.Wait()
 	return c.wrapError(op, err)
 }
 
-// agreeToFree blocks until all ranks free the communicator, until the messages that were sent
-// before have been received by the receives that wait for them, and until the collectives in
-// progress have completed. If the ranks have not started the same ones, some would never complete.
-// Then agreeToFree waits for none, and they fail when the communicator ends; if calls are checked,
-// agreeToFree fails. failed is the error of this rank; if any rank has one, agreeToFree fails at
-// all ranks.
+// agreeToFree blocks until all ranks free the communicator. Then it waits for the messages that
+// were sent before, as far as receives wait for them, and for the collectives in progress. If the
+// ranks have not started the same ones, some would never complete. Then agreeToFree waits for none,
+// and they fail when the communicator ends; if calls are checked, agreeToFree fails. failed is the
+// error of this rank; if any rank has one, agreeToFree fails at all ranks.
 func (a *agreement) agreeToFree(failed error) error {
 	c := a.comm
 	partitioned := c.contextID | collectiveBit
@@ -106,6 +109,8 @@ func (a *agreement) agreeToFree(failed error) error {
 	switch {
 	case failed != nil:
 		mine = freeFailed
+	// This must come before the agreement: it finds the receives whose messages may be on their
+	// way.
 	case c.engine.PrepareFlush(c.contextID, partitioned):
 		mine = freeReceives
 	}
@@ -123,6 +128,7 @@ func (a *agreement) agreeToFree(failed error) error {
 			return err
 		}
 	}
+	// same has the same value at all ranks, so all of them wait here or none does.
 	if c.coll.differ = !same; c.coll.differ {
 		return nil
 	}
@@ -154,6 +160,8 @@ func (c *Comm) release(op string, state uint32, end func(context uint32, err err
 	}
 	end(c.contextID, endings[state])
 	end(c.contextID|collectiveBit, c.coll.ending(state))
+	// The id is freed last: another communicator may get it at once, and then nothing of this one
+	// may be found under it.
 	c.engine.Recording().NameContext(c.contextID, "")
 	c.proc.comms.remove(c)
 	err := c.coll.main.closeSharedMemory()

@@ -72,7 +72,8 @@ func (f GrequestFuncs) cancel(complete bool) error {
 	return callback("cancel", func() error { return f.Cancel(complete) })
 }
 
-// callback calls a callback of a generalized request. Its error says which it is. A panic is an error.
+// callback calls a callback of a generalized request. Its error says which it is. A panic is an
+// error.
 func callback(name string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// Group is an ordered set of processes. Communicators are created from groups, in a session or in the World Model. A
-// Group never changes and needs not be freed. Any goroutine may use it. The zero Group is empty.
+// Group is an ordered set of processes. Communicators are created from groups, in a session or in
+// the World Model. A Group never changes and needs not be freed. Any goroutine may use it. The zero
+// Group is empty.
 type Group struct {
 	proc    *Process // nil in the zero Group
 	session *Session // nil for the World Model
@@ -47,7 +48,8 @@ func (g *Group) Excl(ranks ...int) (*Group, error) {
 	return g.others(g.selectPeers("Group.Excl", ranks))
 }
 
-// Range is the list of ranks First, First+Stride, First+2*Stride and so on that do not pass Last. The stride may be negative.
+// Range is the list of ranks First, First+Stride, First+2*Stride and so on that do not pass Last.
+// The stride may be negative.
 type Range struct{ First, Last, Stride int }
 
 // RangeIncl is Incl for the ranks of the ranges, one range after the other.
@@ -70,7 +72,8 @@ func (g *Group) selectRanges(op string, ranges []Range) ([]int32, error) {
 		if r.Stride == 0 || r.First < r.Last && r.Stride < 0 || r.First > r.Last && r.Stride > 0 {
 			return nil, newError(op, ErrArg, fmt.Errorf("the stride %d does not lead from rank %d to rank %d", r.Stride, r.First, r.Last))
 		}
-		// No more ranks than the group has, and one that is out of range, are listed: ranges may be long.
+		// No more ranks than the group has, and one that is out of range, are listed: ranges may be
+		// long.
 		for n := r.First; len(ranks) <= len(g.peers); n += r.Stride {
 			ranks = append(ranks, n)
 			if n < 0 || n >= len(g.peers) || r.Stride > 0 && r.Stride > r.Last-n || r.Stride < 0 && n+r.Stride < r.Last {
@@ -87,6 +90,8 @@ func (g *Group) selectPeers(op string, ranks []int) ([]int32, error) {
 		return nil, newError(op, ErrGroup, errNoGroup)
 	}
 	peers := make([]int32, len(ranks))
+	// A rank that is listed twice is an error in the standard (MPI-5.0 §7.3.2), since a group has
+	// each process once.
 	seen := map[int]bool{}
 	for i, r := range ranks {
 		if r < 0 || r >= len(g.peers) || seen[r] {
@@ -142,6 +147,8 @@ func combine(op string, g, h *Group, f func(inG, inH map[int32]bool) []int32) (*
 	if err := g.checkSession(op, h); err != nil {
 		return nil, err
 	}
+	// The zero Group has no process and no session, so the other one says to which the result
+	// belongs.
 	of := g
 	if g.proc == nil {
 		of = h
@@ -162,8 +169,8 @@ func without(peers []int32, out func(int32) bool) []int32 {
 	return slices.DeleteFunc(slices.Clone(peers), out)
 }
 
-// checkSession returns an error if a group is nil or the second one belongs to another session. The zero Group belongs to
-// every session.
+// checkSession returns an error if a group is nil or the second one belongs to another session. The
+// zero Group belongs to every session.
 func (g *Group) checkSession(op string, h *Group) error {
 	switch {
 	case g == nil || h == nil:
@@ -176,8 +183,8 @@ func (g *Group) checkSession(op string, h *Group) error {
 
 var errNoGroup = errors.New("the group is nil")
 
-// Ranks returns the ranks in another group of the processes that have these ranks in g; Undefined for those that are
-// not in it.
+// Ranks returns the ranks in another group of the processes that have these ranks in g; Undefined
+// for those that are not in it.
 func (g *Group) Ranks(ranks []int, in *Group) ([]int, error) {
 	const op = "Group.Ranks"
 	if err := g.checkSession(op, in); err != nil {
@@ -197,8 +204,8 @@ func (g *Group) Ranks(ranks []int, in *Group) ([]int, error) {
 	return out, nil
 }
 
-// Equal reports whether two groups have the same processes in the same order, even if they belong to different
-// sessions. A nil group is equal to no other one.
+// Equal reports whether two groups have the same processes in the same order, even if they belong
+// to different sessions. A nil group is equal to no other one.
 func (g *Group) Equal(h *Group) bool {
 	if g == nil || h == nil {
 		return g == h
@@ -217,8 +224,8 @@ const (
 	Unequal   = 204
 )
 
-// Compare returns Ident for groups of the same processes in the same order, Similar if only the order differs, and otherwise
-// Unequal.
+// Compare returns Ident for groups of the same processes in the same order, Similar if only the
+// order differs, and otherwise Unequal.
 func (g *Group) Compare(h *Group) (Comparison, error) {
 	if g == nil || h == nil {
 		return Unequal, newError("Group.Compare", ErrGroup, errNoGroup)

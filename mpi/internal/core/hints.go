@@ -27,14 +27,16 @@ const (
 	hintProtocol    = "ibrun_protocol"
 	hintRail        = "ibrun_rail"
 	hintDevice      = "ibrun_device"
-	// hintDeterministic makes the results of reductions depend on the data, its length and the number of ranks only.
+	// hintDeterministic makes the results of reductions depend on the data, its length and the
+	// number of ranks only.
 	hintDeterministic = "ibrun_deterministic"
 )
 
 // hintAuto is the value of hints that let the library choose.
 const hintAuto = "auto"
 
-// hints are the hints of a communicator. newHints returns the defaults; the zero value does not contain them.
+// hints are the hints of a communicator. newHints returns the defaults; the zero value does not
+// contain them.
 type hints struct {
 	noAnyTag, noAnySource bool
 	exact, overtaking     bool
@@ -50,7 +52,8 @@ type hints struct {
 
 func newHints() hints { return hints{eager: -1, protocol: hintAuto, rail: -1} }
 
-// flags returns the hints that are true or false, by their keys in the order in which toInfo lists them.
+// flags returns the hints that are true or false, by their keys in the order in which toInfo lists
+// them.
 func (h *hints) flags() iter.Seq2[string, *bool] {
 	return func(yield func(string, *bool) bool) {
 		_ = yield(hintNoAnyTag, &h.noAnyTag) && yield(hintNoAnySource, &h.noAnySource) && yield(hintExact, &h.exact) &&
@@ -58,8 +61,8 @@ func (h *hints) flags() iter.Seq2[string, *bool] {
 	}
 }
 
-// withInfo returns h changed by the hints in an info. rails are the names of the rails. Unknown keys and invalid
-// values change nothing.
+// withInfo returns h changed by the hints in an info. rails are the names of the rails. Unknown
+// keys and invalid values change nothing.
 func (h hints) withInfo(i *Info, rails []string) hints {
 	for key, flag := range h.flags() {
 		switch v, _ := i.Get(key); v {
@@ -88,8 +91,8 @@ func (h hints) withInfo(i *Info, rails []string) hints {
 	return h
 }
 
-// railsOf returns the names of the engine's rails. It returns nil if there is no communicator, which the caller rejects
-// later.
+// railsOf returns the names of the engine's rails. It returns nil if there is no communicator,
+// which the caller rejects later.
 func railsOf(c *Comm) []string {
 	if c.isNone() {
 		return nil
@@ -97,8 +100,8 @@ func railsOf(c *Comm) []string {
 	return c.engine.Rails()
 }
 
-// chooseRail returns the rail that an info selects by the name of a device, with or without the port, or else by
-// number. -1 lets the library choose. Without a valid selection it returns before.
+// chooseRail returns the rail that an info selects by the name of a device, with or without the
+// port, or else by number. -1 lets the library choose. Without a valid selection it returns before.
 func chooseRail(i *Info, rails []string, before int) int {
 	device, _ := i.Get(hintDevice)
 	number, _ := i.Get(hintRail)
@@ -115,8 +118,8 @@ func chooseRail(i *Info, rails []string, before int) int {
 	return before
 }
 
-// supportedMemoryKinds reports whether buffers may be of all memory kinds in a list: Go's own memory, other memory of
-// the system, and memory from Alloc.
+// supportedMemoryKinds reports whether buffers may be of all memory kinds in a list: Go's own
+// memory, other memory of the system, and memory from Alloc.
 func supportedMemoryKinds(list string) bool {
 	for kind := range strings.SplitSeq(list, ",") {
 		if !slices.Contains([]string{"system", "mpi", "mpi:alloc_mem"}, kind) {
@@ -126,7 +129,8 @@ func supportedMemoryKinds(list string) bool {
 	return true
 }
 
-// toInfo returns a new Info with the values of all hints. Without rails it omits the keys for rails.
+// toInfo returns a new Info with the values of all hints. Without rails it omits the keys for
+// rails.
 func (h *hints) toInfo(rails []string) *Info {
 	i := &Info{}
 	set := func(key, value string) { _ = i.Set(key, value) } // both are within the limits
@@ -158,9 +162,11 @@ var (
 	errDeterministicDiffers = errors.New(hintDeterministic + " must be the same at all ranks")
 )
 
-// agreeHints agrees with all ranks on hints before they take effect. If a hint that must be the same everywhere is
-// not, it returns an error at every rank.
+// agreeHints agrees with all ranks on hints before they take effect. If a hint that must be the
+// same everywhere is not, it returns an error at every rank.
 func (a *agreement) agreeHints(h hints) (hints, error) {
+	// Each rank sets the bits of what it asks for, and the bits that all ranks set remain. Of two
+	// bits for one choice neither remains if the ranks differ.
 	const strict, loose, inexact, deterministic, fastest = 1, 2, 4, 8, 16
 	mine := uint8(loose)
 	if h.strict {
@@ -192,7 +198,8 @@ func (a *agreement) agreeHints(h hints) (hints, error) {
 	return h, nil
 }
 
-// forcedProtocol returns a protocol as the engine of a rank takes it. Ranks draw different protocols.
+// forcedProtocol returns a protocol as the engine of a rank takes it. Ranks draw different
+// protocols.
 func forcedProtocol(f *tunables.ForcedProtocol, rank int) *protocols.Forced {
 	switch {
 	case f == nil:
@@ -212,6 +219,8 @@ type currentHints struct {
 // apply makes hints of c take effect.
 func (x *currentHints) apply(c *Comm, h hints) {
 	forced, _ := tunables.ParseProtocol(h.protocol) // withInfo has checked it
+	// The engine refuses assertions that a receive in progress violates. The lock keeps what it has
+	// taken and what GetInfo returns the same.
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	taken := c.engine.Contexts().SetHints(c.contextID, proto.Hints{

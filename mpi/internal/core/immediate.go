@@ -65,6 +65,7 @@ func (l *immediates) take(of *Collectives) *immediate {
 	if x == nil {
 		x = &immediate{of: of}
 	}
+	// Without the lock: x is in no list now.
 	x.plan.Reset(int(of.main.rank), len(of.main.peers), of.main.table)
 	x.plan.SetNodes(of.main.nodes())
 	return x
@@ -104,6 +105,8 @@ func (l *immediates) tag() int32 {
 func (l *immediates) begin(x *immediate) int32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// One lock is held while the tag is taken and the calls over shared memory are numbered. So two
+	// goroutines cannot get the tags in one order, and the numbers in the other.
 	if !x.plan.Compared {
 		return l.tag()
 	}
@@ -136,6 +139,7 @@ func (cs *Collectives) start(x *Collective, many *Pairs) (Request, error) {
 		return Request{}, err
 	}
 	c := cs.comm
+	// An immediate collective does not use begin, since it runs beside others.
 	if failed := cs.main.failed.Load(); failed != nil {
 		return Request{}, c.wrapError(name, *failed)
 	}
@@ -151,6 +155,8 @@ func (cs *Collectives) start(x *Collective, many *Pairs) (Request, error) {
 			s.plan.SetShared(f, cs.main.levels.Memory)
 		}
 	}
+	// A persistent collective is compared here, once for all its starts. Its steps are the same at
+	// every start.
 	if c.checks && x.start == Persistent {
 		err = cs.compare(cs.describeStart(x, many, inter), err)
 	}
@@ -166,6 +172,7 @@ func (cs *Collectives) start(x *Collective, many *Pairs) (Request, error) {
 	}
 	s.tag = cs.immediates.begin(s)
 	on := proto.Route{Context: cs.main.context, Match: proto.Match{Tag: s.tag}, Op: s.call}
+	// Before the start, which does the first steps with the engine's lock held.
 	s.allocateShared()
 	if s.persistent = x.start == Persistent; s.persistent {
 		return Request{c.engine.Schedules().Init(on, n, s, &s.schedule)}, nil
@@ -206,6 +213,8 @@ func (x *immediate) record(y *Collective, many *Pairs, inter bool) (err error) {
 func (cs *Collectives) startChecked(x *immediate, n int, mine *checking.Call, failed error) (Request, error) {
 	c := cs.comm
 	call := x.call
+	// A rank that has failed takes a tag as well. Otherwise the tags of later calls would not be
+	// the same at all ranks.
 	g := cs.main.beside(cs.immediates.nextTag(), call.Within())
 	cs.started.add(g.tag, call)
 	c.engine.Recording().Called(call)
@@ -238,6 +247,8 @@ func (x *immediate) callChecked(g *collState) (err error) {
 			g.Cancel(started)
 		}
 	}()
+	// Deferred functions run in the reverse order, so this one sets err before the one above reads
+	// it.
 	defer recoverPanic(&err)
 	for i := range x.plan.Steps {
 		var h coll.Handle

@@ -38,6 +38,7 @@ func (x *immediate) Step(i int) (s proto.Step, ok bool) {
 		return proto.Step{Kind: proto.StepPoll, Peer: g.peers[r], Rank: r, Queue: p.Peer, Sleepers: g.shm.sleepers}, true
 	case p.Kind == coll.StepDirect:
 		return proto.Step{Kind: proto.StepLong}, true
+	// A function of the program must run without the engine's lock: it may call this package.
 	case len(p.Dst) > shortStep, p.Kind == coll.StepCall, p.Kind == coll.StepCombine && x.operation.Foreign:
 		return proto.Step{Kind: proto.StepLong, Buf: p.Dst}, true
 	default:
@@ -68,6 +69,8 @@ func (x *immediate) Do(i int) (err error) {
 // the engine's lock held.
 func (x *immediate) doShared(i int) error {
 	g := &x.of.main
+	// After a failure the ranks no longer advance their parts, so a wait for one of them might
+	// never end.
 	if failed := g.failed.Load(); failed != nil {
 		return *failed
 	}
@@ -78,6 +81,7 @@ func (x *immediate) doShared(i int) error {
 		return err
 	case waitsFor == coll.PartDone:
 		return proto.ErrPartDone
+	// The rank may have left because of a mismatch, and then it has recorded it before.
 	case waitsFor >= 0:
 		if m := g.recordedMismatch(); m != nil {
 			return m

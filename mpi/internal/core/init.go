@@ -67,6 +67,8 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 		return nil, newError(op, ErrOther, err)
 	}
 	waker := proto.NewWaker()
+	// The waker exists before the domain, which calls it, and before the engine, which sleeps by
+	// it.
 	domain, err := boot.Open(ctx, &fabric.Config{Self: boot.Rank, Size: boot.Size, Wake: waker.Wake},
 		c.Thresholds)
 	if err != nil {
@@ -89,6 +91,7 @@ func newProcess(ctx context.Context, op string, c *Config) (*Process, error) {
 	if err := p.exchangeAtInit(ctx, op); err != nil {
 		return nil, newError(op, ErrOther, join(err, p.engine.Close()))
 	}
+	// Before Started, after which any goroutine may call it.
 	boot.Left = p.engine.Processes().Left
 	if err := boot.Started(); err != nil {
 		return nil, newError(op, ErrOther, join(err, p.engine.Close()))
@@ -122,6 +125,7 @@ func (p *Process) InitWorld() error {
 func (p *Process) openWorld(op string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// World stays set after Finalize: the World Model can be opened once.
 	if p.world != nil {
 		return p.newError(op, ErrOther, errors.New("the World Model has already been initialised"))
 	}
@@ -147,6 +151,8 @@ func (p *Process) Leave() error {
 		p.mu.Unlock()
 		return nil
 	}
+	// The lock covers the test and the change of hasJoined, so that of two calls at the same time
+	// one counts.
 	err := p.checkUnwinding("Leave")
 	p.hasJoined = err != nil
 	p.mu.Unlock()
@@ -177,18 +183,24 @@ func (p *Process) removeUser(err error) error {
 	if p.users--; p.users != 0 {
 		return err
 	}
+	// The comparison of clocks sends messages, so it ends while the engine can still send.
 	p.clocks.Stop()
 	p.engine.Processes().AllowFinalize()
 	if err == nil {
 		err = p.engine.FlushSends()
 	}
+	// Close returns everything that could not be released. To a process that has not failed Finish
+	// only warns of it.
 	if err == nil {
 		err = p.engine.Finish()
 	} else {
 		err = join(err, p.engine.Close())
 	}
+	// After the engine, whose last messages are counted as well.
 	p.recording.record.Finish()
 	p.recording.stopProfile()
+	// Without this report the launcher takes the end of the process for a failure, which is right
+	// after an error.
 	if err == nil {
 		err = p.boot.Finalized()
 	}
@@ -209,6 +221,8 @@ func (p *Process) Finalize() error {
 	if none {
 		return p.newError(op, ErrOther, errors.New("the World Model has not been initialised"))
 	}
+	// Before the Swap below: a call that does nothing must not count, since a program that recovers
+	// calls Finalize again.
 	if !p.finalizing.Load() {
 		if err := p.checkUnwinding(op); err != nil {
 			return err
@@ -226,6 +240,8 @@ func (p *Process) Finalize() error {
 	if p.check {
 		p.reportUnfreed(ours)
 	}
+	// Before the barrier: a process that waits for a message of this one learns that none will
+	// come, and gets to its own Finalize.
 	p.leaveWorld(ours)
 	err := p.finalizeBarrier()
 	for _, c := range ours {

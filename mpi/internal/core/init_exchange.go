@@ -69,6 +69,8 @@ func (p *Process) compareProcesses(c *Comm) (err error) {
 	if alike, err := p.reduceProcessInfo(c, mine, probeIO() == nil); err != nil || alike {
 		return err
 	}
+	// Most jobs run on one machine, where the short reduction above is enough. Only others exchange
+	// the details.
 	all, err := gatherProcessInfo(&c.coll.main, v.host, mine)
 	if err != nil {
 		return err
@@ -121,6 +123,7 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 			return false, err
 		}
 	}
+	// The first is 1 if all processes check, and the second 1 if none does. Both are 0 if some do.
 	if words[check] == words[check+1] {
 		return false, errCheckDiffers
 	}
@@ -128,6 +131,8 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 		return false, errTableDiffers
 	}
 	if words[check+4] != ^words[check+5] {
+		// Not an error: the algorithms on one level are right everywhere, if all processes use
+		// them.
 		p.nodes = nil
 	}
 	p.env.ioRank = ioAttribute(self, n, int(words[0]), able, words[1] == 1)
@@ -138,8 +143,8 @@ func (p *Process) reduceProcessInfo(c *Comm, mine [infoHashes]uint64, able bool)
 	return alike, nil
 }
 
-// nodesOf returns the number of the node of each process as this one knows it, nil if the nodes are
-// of no use to collectives, and a hash of what it knows. A launcher need not know the nodes, and
+// nodesOf returns the number of the node of each process as this one knows it, and a hash of that.
+// The numbers are nil if they are of no use to collectives. A launcher need not know the nodes, and
 // what it says may differ between processes: then algorithms on two levels are not used.
 func nodesOf(boot *bootstrap.Process) (of []int32, hash uint64) {
 	nodes, err := boot.Nodes()

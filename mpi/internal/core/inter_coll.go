@@ -97,6 +97,8 @@ func (y *interCall) pairwise(send, recv func(rank int) []byte) (err error) {
 			add(y.g.Isend(y.remote.first+r, send(r)))
 		}
 	}
+	// What has been started is not cancelled here. The caller leaves the context of collectives,
+	// and from then on no message in it is received.
 	if err != nil {
 		return err
 	}
@@ -121,6 +123,8 @@ func (cs *Collectives) runInter(x *Collective, p coll.Peer, o *coll.Operation) e
 			return nil
 		}
 		return y.runOthers(x, o, y.remote.first+x.Root)
+	// Each group gets the result of the other one (MPI-5.0 §6.9.6), so neither combines its own
+	// data with what it receives.
 	case perf.Allreduce:
 		result := y.leaderScratch(len(x.Src))
 		if err := coll.Reduce(&y.own, result, x.Src, o, 0); err != nil {

@@ -36,6 +36,8 @@ func (p *Process) newIntercomm(s *Session, local, remote []int32) *Comm {
 	c := p.newComm(remote, rankIn(local, self))
 	c.localGroup = local
 	c.setSession(s)
+	// In collectives the ranks of both groups have numbers of their own, which must be the same at
+	// all of them.
 	first, second := orderedGroups(c.localGroup, c.peers)
 	both := slices.Concat(first, second)
 	c.coll.main.peers, c.coll.main.rank = both, int32(rankIn(both, self))
@@ -119,6 +121,8 @@ func Merge(c *Comm, high bool) (*Comm, error) {
 	defer a.end()
 	first, second := orderedGroups(c.localGroup, c.peers)
 	mine := [1]uint8{0b1111} // bits: first gives low, first gives high, second low, second high
+	// Each rank removes the bit of the answer that it does not give. Of a group whose ranks agree,
+	// one of the two bits remains.
 	refused := uint8(0b01)
 	if !high {
 		refused = 0b10

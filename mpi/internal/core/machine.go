@@ -123,6 +123,8 @@ func (m *Machine) newSplitRequest(by SplitType, info *Info) (splitRequest, error
 	if grouped {
 		colors[1], err[1] = m.psetColor(pset)
 	}
+	// A process must be in both parts to be in a part of the split. One that is missing in either,
+	// or has failed, gets none.
 	if named && colors[0] == (splitColor{}) || grouped && colors[1] == (splitColor{}) {
 		return splitRequest{}, join(err[:]...)
 	}

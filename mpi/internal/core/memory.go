@@ -67,8 +67,10 @@ func (m *Registrations) Unregister(b []byte) error {
 		m.mu.Unlock()
 		return WithClass(ErrBuffer, errors.New("the slice is not registered"))
 	}
+	// Two registrations of the same memory are alike, so it does not matter which of them ends.
 	pins := m.all[i].pins
 	m.all = slices.Delete(m.all, i, i+1)
+	// Without the lock: a device may take long, and the registration is in the list no more.
 	m.mu.Unlock()
 	if err := m.engine.Memory().Deregister(pins); err != nil {
 		return WithClass(ErrOther, err)

@@ -19,6 +19,8 @@ func (a *arguments) findEdges(x *Collective) error {
 	if overlap(x.Dst, x.Src) {
 		return WithClass(ErrBuffer, errNeighborInPlace)
 	}
+	// In a grid, what a rank sends to its lower neighbor arrives there as that of the upper one. If
+	// both are the same rank, only this tells its two messages apart.
 	x.edges = &coll.Edges{Sources: n.Sources, Destinations: n.Destinations, Opposite: a.topology.TopoTest() == Cart}
 	return nil
 }

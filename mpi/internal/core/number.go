@@ -2,8 +2,9 @@ package core
 
 import "sync"
 
-// Number is memory for two numbers: what a call sends and what it receives. A variable of the caller would be allocated on each
-// call, since the engine keeps the buffers of requests. A process keeps these for reuse.
+// Number is memory for two numbers: what a call sends and what it receives. A variable of the
+// caller would be allocated on each call, since the engine keeps the buffers of requests. A process
+// keeps these for reuse.
 type Number struct {
 	words [2 * numberWords]uint64
 	pool  *sync.Pool // of the process; nil: it belongs to none, since there is no communicator
@@ -33,6 +34,8 @@ func TakeNumber(c *Comm) *Number {
 // Return makes the memory available for later calls, unless the call has failed: the operation may
 // then still be in progress.
 func (n *Number) Return(err error) {
+	// A number of the pool that an operation still writes to would change the result of another
+	// call.
 	if err == nil {
 		n.pool.Put(n)
 	}

@@ -18,8 +18,8 @@ type Op interface {
 // Predefined is a predefined operation. All are commutative.
 type Predefined uint8
 
-// The predefined operations. Sum and Prod are defined on numbers; Min and Max on numbers except complex ones; the logical
-// and the bitwise operations on integers (0 is false) and bool.
+// The predefined operations. Sum and Prod are defined on numbers; Min and Max on numbers except
+// complex ones; the logical and the bitwise operations on integers (0 is false) and bool.
 const (
 	Sum  = Predefined(reduction.Sum)
 	Min  = Predefined(reduction.Min)
@@ -32,7 +32,8 @@ const (
 	Lor  = Predefined(reduction.Lor)
 	Lxor = Predefined(reduction.Lxor)
 
-	// Of structs with two fields: a number that is not complex, and its location, an int32, int64 or int.
+	// Of structs with two fields: a number that is not complex, and its location, an int32, int64
+	// or int.
 	MinLoc = Predefined(reduction.MinLoc)
 	MaxLoc = Predefined(reduction.MaxLoc)
 )
@@ -83,6 +84,8 @@ func KindOf[T any]() datatype.Kind {
 
 // IsNumber reports whether T is a number or bool, which are elements of messages with a Kind.
 func IsNumber[T any]() bool {
+	// reflect numbers these kinds one after the other. A kind below Bool wraps around to a large
+	// number.
 	return reflect.TypeFor[T]().Kind()-reflect.Bool <= reflect.Complex128-reflect.Bool
 }
 
@@ -91,6 +94,8 @@ func setOperation(x *coll.Operation, k Elements, o Op) error {
 	if o == nil {
 		return WithClass(ErrOp, errors.New("the operation is nil"))
 	}
+	// Before the kernel: why a Go type has no elements says more than that the operation is not
+	// defined on it.
 	if k.data != nil && k.data.err != nil {
 		return WithClass(ErrType, k.data.err)
 	}

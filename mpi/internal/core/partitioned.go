@@ -9,11 +9,11 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// The messages of a partitioned operation are in the context of collectives, where no receive of the
-// program matches them.
+// The messages of a partitioned operation are in the context of collectives, where no receive of
+// the program matches them.
 
-// PsendInit creates a persistent partitioned send of the elements of d. They belong to n values of a
-// slice, which are not divided; 0: it is a view, which is divided between any of its elements.
+// PsendInit creates a persistent partitioned send of the elements of d. They belong to n values of
+// a slice, which are not divided; 0: it is a view, which is divided between any of its elements.
 func PsendInit(c *Comm, d *datatype.Buffer, n, partitions, dst, tag int) (Request, error) {
 	const op = "PsendInit"
 	to, err := c.sendRoute(op, dst, tag)
@@ -31,10 +31,12 @@ func PsendInit(c *Comm, d *datatype.Buffer, n, partitions, dst, tag int) (Reques
 
 var errPartitionWildcard = errors.New("a partitioned receive needs one source and one tag")
 
-// PrecvInit creates a persistent partitioned receive into the elements of d, which are divided as in
-// PsendInit.
+// PrecvInit creates a persistent partitioned receive into the elements of d, which are divided as
+// in PsendInit.
 func PrecvInit(c *Comm, d *datatype.Buffer, n, partitions, src, tag int) (Request, error) {
 	const op = "PrecvInit"
+	// recvRoute tests this too, but a communicator that cannot be used is the error to name before
+	// those of the data.
 	if err := c.checkUsable(op); err != nil {
 		return Request{}, err
 	}
@@ -60,8 +62,8 @@ func PrecvInit(c *Comm, d *datatype.Buffer, n, partitions, src, tag int) (Reques
 	return Request{c.engine.Schedules().PrecvInit(from, x)}, nil
 }
 
-// partitionedFailed records that a partitioned message has failed. Collectives use the same context,
-// so none can succeed any more.
+// partitionedFailed records that a partitioned message has failed. Collectives use the same
+// context, so none can succeed any more.
 func (g *collState) partitionedFailed(err error) { g.markFailed(err) }
 
 // partitionsOf checks the arguments of one side of a partitioned message of the elements of d, and
@@ -70,6 +72,7 @@ func partitionsOf(d *datatype.Buffer, n, count int) (x proto.Partitions, err err
 	switch {
 	case count < 1 || count > proto.MaxPartitions:
 		return x, fault{ErrCount, fmt.Errorf("%d partitions; want 1 to %d", count, proto.MaxPartitions)}
+	// Values of a slice are not divided, also where their elements could be.
 	case n%count != 0:
 		return x, fault{ErrCount, fmt.Errorf("%d elements cannot be divided evenly into %d partitions", n, count)}
 	case !divides(count, d):
@@ -79,13 +82,15 @@ func partitionsOf(d *datatype.Buffer, n, count int) (x proto.Partitions, err err
 	b, ok := d.Contiguous()
 	x = proto.Partitions{Buf: b, Kind: partitionKind(d), Count: count}
 	if !ok {
+		// A copy, since the request keeps it, and d is a variable of the caller.
 		data := *d
 		x.Buf, x.Data = make([]byte, d.Size()), &data
 	}
 	return x, nil
 }
 
-// mixedKind is set in the kind of elements that are of several kinds; the other bits are of their signature.
+// mixedKind is set in the kind of elements that are of several kinds; the other bits are of their
+// signature.
 const mixedKind = 1 << 31
 
 // partitionKind returns what is compared of the elements of the two sides; 0: nothing.

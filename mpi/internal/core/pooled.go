@@ -2,7 +2,8 @@ package core
 
 import "sync"
 
-// memoryPool is memory for packed data, which is reused. The zero pool is empty. Any goroutine may use it.
+// memoryPool is memory for packed data, which is reused. The zero pool is empty. Any goroutine may
+// use it.
 type memoryPool struct{ pool sync.Pool }
 
 // pooledMemory is memory from a pool.

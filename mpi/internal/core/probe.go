@@ -25,8 +25,8 @@ func (m *Message) isNone() bool { return m == nil || m.comm == nil }
 // procNullStatus is the status of a message from ProcNull.
 var procNullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
-// Probe blocks until there is a message that a receive with these arguments would match, and returns its status. It ends when ctx
-// ends.
+// Probe blocks until there is a message that a receive with these arguments would match, and
+// returns its status. It ends when ctx ends.
 func Probe(ctx context.Context, c *Comm, src, tag int) (Status, error) {
 	st, _, err := probe(ctx, c, perf.Probe, src, tag, true)
 	return st, err
@@ -52,9 +52,11 @@ func probe(ctx context.Context, c *Comm, op perf.Op, src, tag int, block bool) (
 	return statusOf(st), true, nil
 }
 
-// probeRoute checks the arguments of a probe and returns its route. It returns an error if ctx has ended.
+// probeRoute checks the arguments of a probe and returns its route. It returns an error if ctx has
+// ended.
 func probeRoute(ctx context.Context, c *Comm, op perf.Op, src, tag int) (proto.Route, error) {
 	from, err := c.recvRoute(op.String(), src, tag)
+	// So the result does not depend on whether a message is there already.
 	if err == nil && ctx.Err() != nil {
 		err = c.wrapStopped(op.String(), proto.Stopped(ctx))
 	}
@@ -62,7 +64,8 @@ func probeRoute(ctx context.Context, c *Comm, op perf.Op, src, tag int) (proto.R
 	return from, err
 }
 
-// Mprobe is Probe that also removes the message from the matching queue, so that no other receive gets it.
+// Mprobe is Probe that also removes the message from the matching queue, so that no other receive
+// gets it.
 func Mprobe(ctx context.Context, c *Comm, src, tag int) (*Message, Status, error) {
 	m, _, err := mprobe(ctx, c, perf.Mprobe, src, tag, true)
 	return m, m.Status(), err
@@ -100,6 +103,7 @@ func (m *Message) Status() Status {
 // Mrecv receives the message into the elements of d.
 func (m *Message) Mrecv(d *datatype.Buffer) (Status, error) {
 	began := uint64(0)
+	// Without a message there is no process that records the call; recv returns the error.
 	if !m.isNone() {
 		began = m.comm.engine.Recording().BeginOp(perf.Mrecv, int(d.Size()))
 	}
@@ -120,6 +124,8 @@ func (m *Message) recv(op perf.Op, d *datatype.Buffer) (Request, error) {
 	if m.isNone() {
 		return Request{}, newError(op.String(), ErrRequest, errors.New("the message is nil or the zero Message"))
 	}
+	// The data are checked before the message counts as received, so that the program can receive
+	// it after that error.
 	if err := checkSink(d); err != nil {
 		return Request{}, m.comm.wrapError(op.String(), err)
 	}

@@ -78,6 +78,7 @@ func newPsets(boot *bootstrap.Process) (*Psets, error) {
 		world[i] = i
 	}
 	sets := []bootstrap.Pset{{Name: "mpi://WORLD", Ranks: world}, {Name: "mpi://SELF", Ranks: []int{boot.Rank}}}
+	// These two exist in every job (MPI-5.0 §11.3.2); the launcher names the others.
 	if boot.Psets != nil {
 		more, err := boot.Psets()
 		if err != nil {

@@ -38,6 +38,7 @@ func (r *Recording) start(boot *bootstrap.Process, check bool) error {
 	}
 	r.boot = boot
 	identity := perf.Identity{Rank: boot.Rank, Size: boot.Size, PID: os.Getpid()}
+	// A trace has each call, so the recorder must not leave out any.
 	if boot.Trace != nil {
 		mode = perf.All // the user asked for a trace
 		if r.trace, err = perf.NewTrace(boot.Trace, identity); err != nil {
@@ -45,6 +46,7 @@ func (r *Recording) start(boot *bootstrap.Process, check bool) error {
 		}
 	}
 	page := boot.Counters
+	// Without memory of a launcher, only this process reads what it has recorded.
 	if len(page) < perf.PageBytes && mode != perf.Off {
 		page = make([]byte, perf.PageBytes)
 	}

@@ -19,6 +19,7 @@ type Pairs struct {
 // are no field of Collective, because their function would then be allocated for each call.
 func (cs *Collectives) AllreduceMany(b Pairs, k Elements, o Op) error {
 	const call = perf.Allreduce
+	// The standard has no such call, so it has no meaning between two groups either.
 	if cs.isInter() {
 		return cs.comm.newError(call.String(), ErrComm, errInter)
 	}

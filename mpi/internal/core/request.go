@@ -9,11 +9,13 @@ import (
 	"github.com/ibrun/ibrun/perf"
 )
 
-// Request is a handle of an operation in progress, or of a persistent one. It is a small value; copies refer to the
-// same operation. The zero Request refers to none: waiting for it returns immediately.
+// Request is a handle of an operation in progress, or of a persistent one. It is a small value;
+// copies refer to the same operation. The zero Request refers to none: waiting for it returns
+// immediately.
 //
-// A request that is not persistent ends when it is waited for; using it again fails with ErrRequest. A persistent
-// request then becomes inactive, and Start starts it again. Waiting for an inactive request returns immediately.
+// A request that is not persistent ends when it is waited for; using it again fails with
+// ErrRequest. A persistent request then becomes inactive, and Start starts it again. Waiting for an
+// inactive request returns immediately.
 type Request struct{ h proto.Handle }
 
 // Wait blocks until the operation has completed.
@@ -70,8 +72,8 @@ func (r Request) Cancel() error {
 	return r.do("Cancel", (*proto.Requests).Cancel)
 }
 
-// requestError wraps an error of a call on requests of this engine; nil stays nil. The error of an operation is one of its
-// communicator, and a wrong use of a request one of the process.
+// requestError wraps an error of a call on requests of this engine; nil stays nil. The error of an
+// operation is one of its communicator, and a wrong use of a request one of the process.
 func requestError(e *proto.Engine, op string, err error) error {
 	if err == nil {
 		return nil
@@ -79,6 +81,8 @@ func requestError(e *proto.Engine, op string, err error) error {
 	p := e.Owner().(*Process)
 	failed := &Error{Class: p.classify(err), Op: op, Rank: -1, Err: err}
 	var operation *proto.OperationError
+	// The handler to call is that of the communicator of the operation, which may be another one
+	// for each request (MPI-5.0 §9.3).
 	if inner := findOrigin(err); inner != nil { // of an Idup
 		failed.at = inner.at
 	} else if errors.As(err, &operation) {
@@ -97,8 +101,8 @@ func Startall(reqs []Request) error {
 	return nil
 }
 
-// Waitall waits for all of reqs, and sets those that are not persistent to the zero Request. sts is nil or has the
-// length of reqs, and receives the statuses.
+// Waitall waits for all of reqs, and sets those that are not persistent to the zero Request. sts is
+// nil or has the length of reqs, and receives the statuses.
 func Waitall(reqs []Request, sts []Status) error {
 	if err := checkStatuses("Waitall", reqs, sts); err != nil {
 		return err
@@ -109,6 +113,8 @@ func Waitall(reqs []Request, sts []Status) error {
 // WaitallContext is Waitall that ends when ctx ends. It then has completed none of reqs.
 func WaitallContext(ctx context.Context, reqs []Request, sts []Status) error {
 	if e := engineOf(reqs); e != nil && ctx.Done() != nil && checkStatuses("Waitall", reqs, sts) == nil {
+		// AwaitAll collects none of them. When it has returned, Waitall below does not block any
+		// more.
 		if err := e.Requests().AwaitAll(ctx, perf.Waitall, handlesOf(reqs)); err != nil {
 			return stoppedError("Waitall", -1, ErrPending, err)
 		}
@@ -128,6 +134,7 @@ func waitAll(op perf.Op, reqs []Request, sts []Status) error {
 	e := engineOf(reqs)
 	var onStatus func(int, proto.Status)
 	if sts != nil {
+		// The engine reports no status for zero requests.
 		for i := range sts {
 			sts[i] = emptyStatus
 		}
@@ -142,11 +149,14 @@ func waitAll(op perf.Op, reqs []Request, sts []Status) error {
 	return nil
 }
 
-// Testall is Waitall without blocking: if not all of reqs have completed, it reports false and changes nothing.
+// Testall is Waitall without blocking: if not all of reqs have completed, it reports false and
+// changes nothing.
 func Testall(reqs []Request, sts []Status) (bool, error) {
 	if err := checkStatuses("Testall", reqs, sts); err != nil {
 		return false, err
 	}
+	// First all are polled and none is collected: if one has not completed, the others must stay as
+	// they are (MPI-5.0 §3.7.5).
 	for _, r := range reqs {
 		if r.h.Zero() {
 			continue
@@ -161,8 +171,8 @@ func Testall(reqs []Request, sts []Status) (bool, error) {
 	return true, waitAll(perf.Testall, reqs, sts)
 }
 
-// Waitany blocks until one of reqs has completed, and returns its index and status. It ends when ctx ends, and then has completed
-// none of reqs.
+// Waitany blocks until one of reqs has completed, and returns its index and status. It ends when
+// ctx ends, and then has completed none of reqs.
 func Waitany(ctx context.Context, reqs []Request) (int, Status, error) {
 	e := engineOf(reqs)
 	if e == nil {
@@ -190,8 +200,8 @@ func indexOf(i int) int {
 	return i
 }
 
-// Waitsome blocks until at least one of reqs has completed, and completes all that are known to have. It ends when ctx ends, and
-// then has completed none of reqs.
+// Waitsome blocks until at least one of reqs has completed, and completes all that are known to
+// have. It ends when ctx ends, and then has completed none of reqs.
 func Waitsome(ctx context.Context, reqs []Request, idx []int, sts []Status) (int, error) {
 	const op = perf.Waitsome
 	if err := checkLengths(op.String(), reqs, idx, sts); err != nil {
@@ -238,6 +248,8 @@ type someResults struct {
 }
 
 func (x *someResults) add(i int, st proto.Status, err error) {
+	// All that have completed are collected, also those behind one that has failed: otherwise their
+	// statuses would be lost.
 	x.idx[x.n] = i
 	if x.sts != nil {
 		x.sts[x.n] = statusOf(st)

@@ -10,7 +10,8 @@ import (
 // maxTag is the greatest tag, on every transport. It is the value of the attribute TagUB.
 const maxTag = math.MaxInt32
 
-// fastSendRoute returns the route of a send to rank dst. It reports false if the arguments need slowSendRoute.
+// fastSendRoute returns the route of a send to rank dst. It reports false if the arguments need
+// slowSendRoute.
 func (c *Comm) fastSendRoute(dst, tag int) (proto.Route, bool) {
 	if c == nil || uint(dst) >= uint(len(c.peers)) || uint(tag) > maxTag || c.state.Load() != commReady {
 		return proto.Route{}, false
@@ -18,11 +19,13 @@ func (c *Comm) fastSendRoute(dst, tag int) (proto.Route, bool) {
 	return proto.Route{Context: c.contextID, Peer: c.peers[dst], Match: proto.Match{Rank: c.rank, Tag: int32(tag)}}, true
 }
 
-// slowSendRoute handles the arguments that fastSendRoute rejects: it returns the route to ProcNull, or an error.
+// slowSendRoute handles the arguments that fastSendRoute rejects: it returns the route to ProcNull,
+// or an error.
 func (c *Comm) slowSendRoute(op string, dst, tag int) (proto.Route, error) {
 	switch {
 	case c == nil || c.state.Load() != commReady:
 		return proto.Route{}, c.checkUsable(op)
+	// ProcNull does not excuse a wrong tag: the arguments of such a call are checked like others.
 	case uint(tag) > maxTag:
 		return proto.Route{}, c.newError(op, ErrTag, fmt.Errorf("tag %d is out of range (0 to %d)", tag, maxTag))
 	case dst != ProcNull:
@@ -40,8 +43,8 @@ func (c *Comm) sendRoute(op string, dst, tag int) (proto.Route, error) {
 	return to, nil
 }
 
-// fastRecvRoute returns the route of a receive without wildcards. It reports false if the arguments need
-// slowRecvRoute.
+// fastRecvRoute returns the route of a receive without wildcards. It reports false if the arguments
+// need slowRecvRoute.
 func (c *Comm) fastRecvRoute(src, tag int) (proto.Route, bool) {
 	if c == nil || uint(src) >= uint(len(c.peers)) || uint(tag) > maxTag || c.state.Load() != commReady {
 		return proto.Route{}, false
@@ -49,8 +52,8 @@ func (c *Comm) fastRecvRoute(src, tag int) (proto.Route, bool) {
 	return proto.Route{Context: c.contextID, Peer: c.peers[src], Match: proto.Match{Rank: int32(src), Tag: int32(tag)}}, true
 }
 
-// slowRecvRoute handles the arguments that fastRecvRoute rejects: it returns a route with wildcards or from ProcNull,
-// or an error.
+// slowRecvRoute handles the arguments that fastRecvRoute rejects: it returns a route with wildcards
+// or from ProcNull, or an error.
 func (c *Comm) slowRecvRoute(op string, src, tag int) (proto.Route, error) {
 	switch {
 	case c == nil || c.state.Load() != commReady:

@@ -29,6 +29,8 @@ func (c *Comm) Sendrecv(s []byte, dst, stag int, r []byte, src, rtag int) (Statu
 	}
 	to.Op, from.Op = perf.Sendrecv.Within(), perf.Sendrecv.Within()
 	began := c.engine.Recording().BeginOp(perf.Sendrecv, len(s)+len(r))
+	// The receive is first: if both ranks began with a long send, each would block until the other
+	// receives.
 	h := c.engine.Irecv(from, r)
 	if err := c.engine.Send(to, s, proto.Standard); err != nil {
 		cancelRecv(c.engine, h)
@@ -55,6 +57,8 @@ func (c *Comm) SendrecvData(s *datatype.Buffer, dst, stag int, r *datatype.Buffe
 	sb, sOK := s.Contiguous()
 	rb, rOK := r.Contiguous()
 	bytes := sOK && rOK
+	// Checked calls take the path of views also for bytes: it sends a note with the type of the
+	// elements.
 	if bytes && !c.isChecked() {
 		return c.Sendrecv(sb, dst, stag, rb, src, rtag)
 	}

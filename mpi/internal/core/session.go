@@ -45,6 +45,7 @@ func (p *Process) OpenSession(info *Info) (*Session, error) {
 	}
 	sets, err := p.machine.psets.get(p.boot)
 	if err != nil {
+		// Without removeUser, which would lock mu again.
 		p.users-- // not the last user: addUser found one
 		return nil, p.wrapError(op, err)
 	}
@@ -85,14 +86,17 @@ func (s *Session) Close() error {
 	}
 	ended := s.proc.recording.call(perf.SessionClose)
 	failed := s.proc.deleteAttributes(s)
+	// After the callbacks: they may use the session, and free or create communicators.
 	s.closed.Store(true)
-	comms := s.proc.comms.open(s) // after the callbacks, which may free and create communicators
+	comms := s.proc.comms.open(s)
 	errs := make([]error, len(comms))
 	var all sync.WaitGroup
 	where := ""
 	if s.proc.check {
 		where = callPosition()
 	}
+	// At the same time, since each waits for the same communicator at other ranks. These may have
+	// created theirs in another order.
 	for i, c := range comms {
 		all.Go(func() { errs[i] = newAgreement(c, perf.SessionClose).releaseWithPeers(where) })
 	}

@@ -50,6 +50,8 @@ type splitColor [4]uint64
 // newSplitColor returns the color for words that are the same for all ranks of a part, and for no
 // other part.
 func newSplitColor(words ...any) (s splitColor) {
+	// A digest, so that words of any length fit in one color. Different words have the same one in
+	// no practical case.
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", words))
 	for i := range s {
 		s[i] = binary.LittleEndian.Uint64(sum[8*i:])
@@ -81,6 +83,8 @@ func (a *agreement) gatherAll(dst, src []uint64) error {
 		return c.coll.Call(&Collective{Kind: perf.Allgather, as: a.recordAs, Dst: Bytes(dst), Src: Bytes(src),
 			Elements: numbersOf[uint64]()})
 	}
+	// An Allgather of the program would give each group the data of the other one only. Here the
+	// ranks of both groups are one list.
 	if err := c.coll.beginCall(a.recordAs, len(Bytes(src))); err != nil {
 		return err
 	}
@@ -109,6 +113,8 @@ func (a *agreement) splitByColor(colors []splitColor, keys []int) (*Comm, error)
 		return peers
 	}
 	ours, others := members(local), members(remote)
+	// A rank that gets nothing still takes part in the agreement: all ranks have to offer their
+	// ids.
 	keep := mine != splitColor{} && (c.localGroup == nil || len(others) > 0)
 	ctx, err := a.allocContextID(keep)
 	if err != nil || !keep {

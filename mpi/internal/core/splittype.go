@@ -51,6 +51,7 @@ func SplitByType(c *Comm, by SplitType, key int, info *Info) (*Comm, error) {
 	if err == nil {
 		d, err = a.splitByColor(colors, keys)
 	}
+	// After the split, in which the other ranks have needed this one.
 	if failed != nil {
 		return nil, c.joinError(a.op, failed, err)
 	}
@@ -116,6 +117,8 @@ func (a *agreement) chooseResourceType(colors []splitColor, mine *splitRequest) 
 				most = max(most, ranks[s])
 			}
 		}
+		// A type that no rank is restricted to, or one instance of which has all ranks, divides
+		// nothing.
 		if most == 0 || most == len(colors) {
 			continue
 		}

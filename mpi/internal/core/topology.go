@@ -96,6 +96,7 @@ func (a *agreement) agreeSame(failed error, args ...any) error {
 	if err := a.success(failed, all[0] != 0, err); err != nil {
 		return err
 	}
+	// A bit is missing in both where the sums of two ranks differ.
 	for i := range sum {
 		if all[1+i]|all[1+len(sum)+i] != 0xff {
 			return a.comm.newError(a.op, ErrArg, errors.New("the ranks give different arguments"))
@@ -142,6 +143,8 @@ func presentOrder(n int) []int {
 // is nil unless they are those of a grid.
 func (a *agreement) reordered(n int, grid *topology.Cart, links func() *topology.Links) ([]int, error) {
 	c := a.comm
+	// A rank whose place is not known must not leave the others waiting, so they agree before they
+	// exchange places.
 	mine, failed := c.proc.machine.place()
 	if err := a.agreeSuccess(c.wrapError(a.op, failed)); err != nil {
 		return nil, err
@@ -152,6 +155,8 @@ func (a *agreement) reordered(n int, grid *topology.Cart, links func() *topology
 		return nil, err
 	}
 	order := make([]int, n)
+	// One rank computes for all: it takes long in large graphs, and only rank 0 has all links of a
+	// distributed one.
 	if c.rank == 0 {
 		copy(order, topology.Map(links(), grid, places[:n]))
 	}

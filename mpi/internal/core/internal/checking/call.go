@@ -11,8 +11,8 @@ import (
 type Call struct {
 	Call perf.Op
 	Type datatype.Kind `json:",omitempty"` // of the elements; 0: none
-	// Data is the signature of elements that are not numbers, and Name the name of their Go type. Name
-	// is empty for packed data of a view.
+	// Data is the signature of elements that are not numbers, and Name the name of their Go type.
+	// Name is empty for packed data of a view.
 	Data string `json:",omitempty"`
 	Name string `json:",omitempty"`
 	Op   string `json:",omitempty"` // the reduction operation
@@ -83,8 +83,9 @@ func (v *Verdict) Error() string { return v.Text }
 // Difference is in what two calls differ first.
 type Difference uint8
 
-// The differences, in the order in which they are looked for. Of two calls of different collectives
-// nothing else can be compared, and different roots explain different lengths.
+// The differences. Calls come first, since nothing else of two different collectives can be compared.
+// Roots come next, since different roots explain different lengths. A different length also explains
+// a different signature.
 const (
 	None   Difference = iota
 	Calls             // the collectives, or how many Idups the ranks have started before
@@ -92,11 +93,11 @@ const (
 	Types             // the types of the elements
 	Ops               // the operations of a reduction
 	Counts            // the numbers of elements
-	differences
+	differenceCount
 )
 
 // Classes has the error class of each Difference.
-type Classes [differences]int32
+type Classes [differenceCount]int32
 
 // compare returns the first difference between two calls.
 func (x *Call) compare(y *Call) Difference {
@@ -107,9 +108,11 @@ func (x *Call) compare(y *Call) Difference {
 		return Roots
 	case x.Parts != nil, y.Parts != nil: // see judgeBlocks
 		return None
-	case x.isNeighbor() && (x.Type == datatype.Byte || y.Type == datatype.Byte): // views, whose elements may be of any kinds
+	// Views, whose elements may be of any kinds.
+	case x.isNeighbor() && (x.Type == datatype.Byte || y.Type == datatype.Byte):
 		return None
-	case x.Type != y.Type, x.Data != y.Data && x.Count == y.Count: // Data depends on Count, which explains more
+	// Data depends on Count, which explains more.
+	case x.Type != y.Type, x.Data != y.Data && x.Count == y.Count:
 		return Types
 	case x.Op != y.Op:
 		return Ops

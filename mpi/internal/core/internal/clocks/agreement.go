@@ -32,8 +32,8 @@ type leaderState struct {
 	roundTrip int64           // the fastest one to rank 0, in nanoseconds
 }
 
-// allowedError returns the error that the clock of a rank may have at a common time if no two
-// clocks are to differ by more than half of the fastest round trip. It is negative if two others
+// allowedError returns the error that the clock of a rank may have at a common time. No two clocks
+// are to differ by more than half of the fastest round trip. The result is negative if two others
 // may.
 func allowedError(clocks []leaderState, rank int, at int64) int64 {
 	fastest, worst, second := int64(math.MaxInt64), int64(0), int64(0)

@@ -20,8 +20,8 @@ const (
 )
 
 // Begin assigns the roles in clock synchronization and starts the clocks. g is all processes, and
-// sources has the id of the source of each. sameKernel says that rank 0 has the same kernel, so that
-// the two clocks differ by a constant.
+// sources has the id of the source of each. sameKernel says that rank 0 has the same kernel, so
+// that the two clocks differ by a constant.
 func (k *Sync) Begin(g coll.Peer, sources []uint64, sameKernel bool) error {
 	k.fit.SameKernel = sameKernel
 	self := g.Rank()

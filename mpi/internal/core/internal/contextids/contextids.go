@@ -17,8 +17,8 @@ import (
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
-// maxIDs is the number of ids: a context number has a bit more, which separates collectives from other
-// messages.
+// maxIDs is the number of ids: a context number has a bit more, which separates collectives from
+// other messages.
 const maxIDs = 1 << (proto.ContextBits - 1)
 
 // Words is the number of words in a set of ids.
