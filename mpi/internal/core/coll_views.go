@@ -117,8 +117,8 @@ func sameData(a, b *datatype.Buffer) bool {
 	return sameStart(s, t) && len(s) == len(t) && a.Size() == b.Size()
 }
 
-// packing is the data of views that a collective packs and unpacks. It belongs to one call; a
-// request has one of its own, since several may be in progress.
+// packing is the data of views that a call packs and unpacks. SendrecvReplace needs only its
+// memory. It belongs to one call; a request has one of its own, since several may be in progress.
 type packing struct {
 	sources, sinks []packedView
 	// pack packs the sources, unpack unpacks the sinks. They are fields so that no call needs the

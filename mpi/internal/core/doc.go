@@ -44,7 +44,7 @@
 //	 comparison    check_collective (with --check) and internal/checking, compare_shm (always, of
 //	               some properties)
 //	messages       send recv data sendrecv probe context partitioned buffered request status grequest;
-//	               route, number, pooled, buffer_unsafe
+//	               route, number, buffer_unsafe
 //	data types     datatype datatype_attr datatype_construct elements op
 //	errors         error_class (predefined classes), added_codes, errors (the errors of calls),
 //	               errhandler failure check unwinding

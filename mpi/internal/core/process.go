@@ -18,9 +18,8 @@ import (
 type Process struct {
 	engine  *proto.Engine
 	boot    *bootstrap.Process
-	memory  memoryPool // for packed data
-	handler HandlerOf  // of errors that belong to no communicator and no session, unless Self exists
-	check   bool       // calls are checked
+	handler HandlerOf // of errors that belong to no communicator and no session, unless Self exists
+	check   bool      // calls are checked
 	// classOf is Config.ClassOf.
 	classOf func(error) (Class, bool)
 

@@ -79,10 +79,11 @@ func (c *Comm) SendrecvReplace(d *datatype.Buffer, dst, stag, src, rtag int) (St
 	if err != nil {
 		return emptyStatus, err
 	}
-	m := c.proc.memory.take(int(d.Size()))
-	defer m.release()
-	d.Pack(m.b, 0) // what arrives may be stored in d before all of d has been sent
-	packed := datatype.Numbers(m.b, datatype.Byte)
+	p := c.proc.packings.take()
+	defer c.proc.packings.put(p)
+	b := p.take(int(d.Size()))
+	d.Pack(b, 0) // what arrives may be stored in d before all of d has been sent
+	packed := datatype.Numbers(b, datatype.Byte)
 	return c.exchange(op, to, from, &packed, d, d)
 }
 
