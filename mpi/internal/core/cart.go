@@ -24,7 +24,7 @@ func CartCreate(c *Comm, dims []int, periodic []bool, reorder bool) (*Comm, erro
 	if err := a.agreeSame(failed, dims, periodic, reorder); err != nil {
 		return nil, err
 	}
-	order := presentOrder(g.Size())
+	order := firstNumbers[int](g.Size()) // the ranks keep their numbers
 	if reorder {
 		if order, err = a.reordered(g.Size(), g, g.Links); err != nil {
 			return nil, err

@@ -70,7 +70,7 @@ func (g *collState) shareMemory(boot *bootstrap.Process) error {
 	if n := g.levels.Nodes; n != nil {
 		g.shm.ranks = n.Beside(g.Rank())
 	} else {
-		g.shm.ranks = firstNumbers(len(g.peers))
+		g.shm.ranks = firstNumbers[int32](len(g.peers))
 	}
 	g.shm.self = slices.Index(g.shm.ranks, g.rank)
 	l := layOut(len(g.shm.ranks), g.levels.Nodes != nil)

@@ -19,7 +19,7 @@ func GraphCreate(c *Comm, neighbors [][]int, reorder bool) (*Comm, error) {
 	if err := a.agreeSame(c.wrapError(a.op, failed), g, reorder); err != nil {
 		return nil, err
 	}
-	order := presentOrder(len(g))
+	order := firstNumbers[int](len(g)) // the ranks keep their numbers
 	if reorder && len(g) > 0 {
 		if order, err = a.reordered(len(g), nil, g.Links); err != nil {
 			return nil, err

@@ -113,7 +113,7 @@ func (p *Process) InitWorld() error {
 	open := p.users != 0 && p.world == nil // otherwise openWorld returns the error
 	p.mu.Unlock()
 	if open {
-		if err := p.engine.Processes().PeerError(groupCreateContext, firstNumbers(p.boot.Size)); err != nil {
+		if err := p.engine.Processes().PeerError(groupCreateContext, firstNumbers[int32](p.boot.Size)); err != nil {
 			return p.wrapError(op, err)
 		}
 	}
@@ -132,7 +132,7 @@ func (p *Process) openWorld(op string) error {
 	if err := p.addUser(op); err != nil {
 		return err
 	}
-	p.world = p.newComm(firstNumbers(p.boot.Size), p.boot.Rank)
+	p.world = p.newComm(firstNumbers[int32](p.boot.Size), p.boot.Rank)
 	p.world.name = "MPI_COMM_WORLD"
 	p.world.activate(worldID << 1)
 	p.self = p.newComm([]int32{int32(p.boot.Rank)}, 0)

@@ -45,7 +45,7 @@ type environment struct {
 func (p *Process) exchangeAtInit(ctx context.Context, op string) error {
 	stop := context.AfterFunc(ctx, func() { p.engine.Processes().Abort(context.Cause(ctx)) })
 	defer stop()
-	c := p.newComm(firstNumbers(p.boot.Size), p.boot.Rank)
+	c := p.newComm(firstNumbers[int32](p.boot.Size), p.boot.Rank)
 	c.freeing.Store(true) // a process that has finished the exchange may leave the job
 	c.activate(initID << 1)
 	return c.releaseAfter(p.compareProcesses(c), op, commFreed)

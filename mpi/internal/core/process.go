@@ -93,10 +93,10 @@ func (p *Process) Self() *Comm {
 }
 
 // firstNumbers returns the numbers from 0 to n-1, of processes or ranks.
-func firstNumbers(n int) []int32 {
-	all := make([]int32, n)
+func firstNumbers[T int | int32](n int) []T {
+	all := make([]T, n)
 	for i := range all {
-		all[i] = int32(i)
+		all[i] = T(i)
 	}
 	return all
 }

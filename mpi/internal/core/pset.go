@@ -73,11 +73,8 @@ func (p *psetCache) get(boot *bootstrap.Process) (_ *Psets, err error) {
 }
 
 func newPsets(boot *bootstrap.Process) (*Psets, error) {
-	world := make([]int, boot.Size)
-	for i := range world {
-		world[i] = i
-	}
-	sets := []bootstrap.Pset{{Name: "mpi://WORLD", Ranks: world}, {Name: "mpi://SELF", Ranks: []int{boot.Rank}}}
+	sets := []bootstrap.Pset{{Name: "mpi://WORLD", Ranks: firstNumbers[int](boot.Size)},
+		{Name: "mpi://SELF", Ranks: []int{boot.Rank}}}
 	// These two exist in every job (MPI-5.0 §11.3.2); the launcher names the others.
 	if boot.Psets != nil {
 		more, err := boot.Psets()

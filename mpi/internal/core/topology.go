@@ -129,15 +129,6 @@ func peersIn(peers []int32, order []int) []int32 {
 	return ordered
 }
 
-// presentOrder returns the order in which n ranks keep their numbers.
-func presentOrder(n int) []int {
-	order := make([]int, n)
-	for r := range order {
-		order[r] = r
-	}
-	return order
-}
-
 // reordered finds the order of n ranks in which those with links between them are close to each
 // other. links returns the links; it is called at rank 0 only, which finds the order for all. grid
 // is nil unless they are those of a grid.
