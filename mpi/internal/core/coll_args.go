@@ -159,7 +159,12 @@ func (a *arguments) alltoallLayouts(dst []byte, rparts coll.Layout, src []byte, 
 // newLayout checks the positions of all ranks' blocks in a buffer and returns them. Without
 // displacements the blocks follow each other.
 func (a *arguments) newLayout(b []byte, parts coll.Layout, elem int) (coll.Layout, error) {
-	if _, err := a.sumCounts(parts.Counts); err != nil {
+	return listedBlocks(b, parts, a.size, elem, "ranks")
+}
+
+// listedBlocks is newLayout for n blocks, one for each of what.
+func listedBlocks(b []byte, parts coll.Layout, n, elem int, what string) (coll.Layout, error) {
+	if _, err := sumOf(parts.Counts, n, what); err != nil {
 		return coll.Layout{}, err
 	}
 	return placed(b, parts, elem)
@@ -186,11 +191,6 @@ func placed(b []byte, parts coll.Layout, elem int) (coll.Layout, error) {
 		}
 	}
 	return coll.Layout{Counts: counts, Displs: displs, Elem: elem}, nil
-}
-
-// sumCounts returns the sum of the counts of all ranks.
-func (a *arguments) sumCounts(counts []int) (total int, err error) {
-	return sumOf(counts, a.size, "ranks")
 }
 
 // sumOf returns the sum of the counts of n blocks, one for each of what.

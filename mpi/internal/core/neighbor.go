@@ -36,14 +36,6 @@ func equalBlocks(b []byte, _ coll.Layout, n, elem int, what string) (coll.Layout
 	return placed(b, coll.Layout{Counts: slices.Repeat([]int{len(b) / elem / n}, n)}, elem)
 }
 
-// listedBlocks returns the positions of n blocks in b, whose counts the call lists.
-func listedBlocks(b []byte, parts coll.Layout, n, elem int, what string) (coll.Layout, error) {
-	if _, err := sumOf(parts.Counts, n, what); err != nil {
-		return coll.Layout{}, err
-	}
-	return placed(b, parts, elem)
-}
-
 // neighborBlocks checks the arguments of a neighborhood collective, and sets the blocks.
 func (a *arguments) neighborBlocks(x *Collective) error {
 	err := a.findEdges(x)

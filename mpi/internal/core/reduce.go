@@ -112,7 +112,7 @@ func (a *arguments) equalCounts(src []byte, k Elements) ([]int, error) {
 // ownResult checks the buffers and counts of a ReduceScatter, and returns the part of dst that it
 // fills.
 func (a *arguments) ownResult(dst, src []byte, counts []int, k Elements) ([]byte, error) {
-	total, err := a.sumCounts(counts)
+	total, err := sumOf(counts, a.size, "ranks")
 	if err != nil {
 		return nil, err
 	}
