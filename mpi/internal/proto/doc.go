@@ -1,8 +1,9 @@
 // Package proto carries messages between processes: it chooses the protocol of each message
 // (package protocols), matches messages with receives, and waits for completion.
 //
-// An [Engine] uses one fabric domain. Messages of a communicator have its context: a number, which
-// is in the envelope with the rank of the sender and the tag. Messages are matched by the envelope.
+// An [Engine] uses one domain of package fabric, which is an open transport. Messages of a
+// communicator have its context: a number, which is in the envelope with the rank of the sender and
+// the tag. Messages are matched by the envelope.
 //
 // Short messages are eager: the sender copies them into the transport immediately, the receiver
 // matches them when they arrive and copies them out. Somewhat longer ones are sent in several
@@ -73,8 +74,10 @@
 //   - lost.go records which processes have failed, departure.go which have left a context.
 //     processes.go has the calls about them. failure.go, hopeless.go, watch.go, contexts.go and
 //     flush.go end operations whose processes or contexts have ended
-//   - recording.go, note.go, clock_message.go, registration.go and shared_segment.go are used
-//     beside messages. progress.go has the calls about progress itself
+//   - recording.go has what is recorded, note.go what checked calls compare, and clock_message.go
+//     the messages of the common clock. registration.go has memory that is registered with devices,
+//     and shared_segment.go memory that processes share. progress.go has the calls about progress
+//     itself
 //
 // An engine starts operations, polls, flushes and ends. Most other calls are methods of parts.
 // Engine has a method for each part: Requests, Probes, Schedules, Contexts, Processes, Segments,
@@ -113,8 +116,8 @@
 //     the recorder and the trace of the configuration
 //   - the engine and the index of a request, which are set when its slab is made
 //   - background.timer, which is set before the timer is started: its function reads it
-//   - which recorder is active: BeginOp and EndOp read it without the lock. SetRecording changes
-//     it, so no operation may begin or end meanwhile
+//   - which recorder is active: BeginOp, EndOp and their variants read it without the lock.
+//     SetRecording changes it, so no operation may begin or end meanwhile
 //   - how long yields take, which all engines of the process learn together; that has a mutex of
 //     its own
 //   - words in memory that is shared with other processes: these are read and written atomically
@@ -134,8 +137,8 @@
 //   - a Program, except for a StepLong
 //   - Close of the domain, of its caches and of the parker, when no other call is in progress
 //
-// All these but Close must return soon, and must not call the engine, except by methods whose comments permit
-// it.
+// All these but Close must return soon, and must not call the engine, except by methods whose
+// comments permit it.
 //
 // The lock is released while a goroutine:
 //

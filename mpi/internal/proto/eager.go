@@ -10,9 +10,9 @@ import (
 )
 
 // Eager messages are sent without waiting for the receive. A message may be too long for one
-// message of the transport, but too short for a rendezvous: it is faster to copy it twice, by
-// sender and receiver at the same time. Such a message is sent in fragments, one directly after the
-// other.
+// message of the transport, and too short for a rendezvous. It is faster then if sender and
+// receiver both copy it, at the same time. Such a message is sent in fragments, one directly after
+// the other.
 
 // prepareEager makes the request's first message an eager one: a synchronous one, the first
 // fragment, or the whole message. marks are set if the fragments are to be measured.
@@ -116,7 +116,7 @@ func (x *receives) handleFrag(peer int32, payload []byte) bool {
 	if a.m != nil {
 		copy(a.m.data[at:], payload)
 	} else if r := a.req.r; r != nil && r.gen == a.req.gen && r.state == active {
-		// The receive has not failed meanwhile.
+		// Otherwise the receive has failed meanwhile, and the payload is dropped.
 		r.store(at, payload)
 		if a.received == a.total {
 			var err error

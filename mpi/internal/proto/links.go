@@ -13,7 +13,7 @@ import (
 )
 
 // links are the connections of an engine: what is known of each process, and the messages on their
-// way to the transport; their methods that send are in sendqueue.go: post, and sendControl for
+// way to the transport. Their methods that send are in sendqueue.go: post, and sendControl for
 // messages of no send request. The lock of the engine guards them. They know no engine. When a
 // message has been sent or a process is lost, they return that to the caller, or call a function of
 // notified.
