@@ -18,7 +18,7 @@
 //	shared      RTS(..., word) -> <- Assist(id, key)    [reads the front | sender writes the back]
 //	                             ATP(id) ->             <- FIN(id)
 //	copy        RTS -> <- DataRequest(id, id)  Data(id, offset, payload) -> ... and no FIN
-//	put         <- RTR(id, key)  PUT(id, id) -> [writes] ATP(id) ->
+//	put         <- RTR(id, key)  Put(id, id) -> [writes] ATP(id) ->
 //	withdrawn   RTS(envelope, ...)  Withdraw(id) ->     <- Withdrawn(id) if it is not matched
 //
 // An id names a request of the process to which the message goes, or of the sender, which gets it
@@ -66,8 +66,8 @@
 //     stoppable.go and done.go those that end them
 //   - eager.go, rendezvous.go, transfer.go, copy_assist.go, datacopy.go, rtr.go, withdraw.go and
 //     reroute.go have the protocols; measure.go and hints.go what chooses between them
-//   - poller.go and dispatch.go poll, and handle what has arrived; directrecv.go, unexpected.go
-//     and flowcontrol.go match or store it
+//   - poller.go and dispatch.go poll, and handle what has arrived; directrecv.go and
+//     unexpected.go match or store it; flowcontrol.go pauses senders
 //   - goal.go, wait.go, park.go, stop.go, waker.go and background.go have the goroutines that wait:
 //     which one polls, and which ones sleep
 //   - program.go, schedule.go, polled.go and partitioned.go have operations of several steps

@@ -18,7 +18,7 @@ import (
 //     the pieces.
 //   - An RTR that has arrived, or that is still to be sent, names no memory: the message is sent in
 //     pieces.
-//   - A write to the buffer of an RTR that has not ended is replaced by pieces. PUT was sent, so
+//   - A write to the buffer of an RTR that has not ended is replaced by pieces. Put was sent, so
 //     its receive takes them.
 //
 // Messages that wait for room are prepared again: the limits of the domain may differ, and memory

@@ -13,7 +13,7 @@ import (
 
 // The hints of a context may assert that messages have the lengths of their buffers. There a
 // receive of a large message sends an RTR (ready to receive) when it is posted, with the address of
-// its buffer. The sender writes the message there immediately. It sends PUT first, so that no later
+// its buffer. The sender writes the message there immediately. It sends Put first, so that no later
 // message is matched with this receive.
 //
 // Package internal/rtr counts the messages, so that the sender is sure which of them is matched
@@ -146,7 +146,7 @@ func (x *sends) finishPut(r *Request, err error) {
 	x.completeSend(r)
 }
 
-// handlePut handles PUT: the sender writes to the buffer of an RTR, or sends the message in pieces
+// handlePut handles Put: the sender writes to the buffer of an RTR, or sends the message in pieces
 // for it.
 func (x *receives) handlePut(peer int32, v wire.Envelope, w [5]uint64) bool {
 	r := x.requests.byID(w[0])
@@ -218,7 +218,7 @@ func (x *sends) handleRTRCancel(peer int32, w [5]uint64) {
 	x.links.sendControl(peer, wire.Envelope{Kind: wire.RTRCancelAck}, w[0])
 }
 
-// handleRTRCancelAck handles RTRCancelAck. If the sender has used the RTR its PUT has come
+// handleRTRCancelAck handles RTRCancelAck. If the sender has used the RTR its Put has come
 // before.
 func (x *receives) handleRTRCancelAck(peer int32, w [5]uint64) {
 	r := x.requests.byID(w[0])

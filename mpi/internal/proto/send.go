@@ -248,7 +248,7 @@ func (x *sends) messageSent(r *Request) {
 }
 
 // awaitsPeer reports whether a message of a peer about this request is possible. That is so if the
-// request is a send to this peer whose RTS, synchronous message or shared PUT has been sent, and
+// request is a send to this peer whose RTS, synchronous message or shared Put has been sent, and
 // whose data have not been requested yet.
 func (r *Request) awaitsPeer(peer int32) bool {
 	k := r.out.kind()
