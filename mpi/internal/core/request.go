@@ -203,25 +203,15 @@ func indexOf(i int) int {
 // Waitsome blocks until at least one of reqs has completed, and completes all that are known to
 // have. It ends when ctx ends, and then has completed none of reqs.
 func Waitsome(ctx context.Context, reqs []Request, idx []int, sts []Status) (int, error) {
-	const op = perf.Waitsome
-	if err := checkLengths(op.String(), reqs, idx, sts); err != nil {
-		return 0, err
-	}
-	e := engineOf(reqs)
-	if e == nil {
-		return Undefined, nil
-	}
-	some := someResults{e: e, op: op, idx: idx, sts: sts}
-	n, err := e.Requests().WaitSome(ctx, op, handlesOf(reqs), some.add)
-	if err != nil {
-		return 0, pendingError(e, op, err)
-	}
-	return indexOf(n), some.first
+	return some(ctx, perf.Waitsome, true, reqs, idx, sts)
 }
 
 // Testsome is Waitsome without blocking: it returns 0 if none has completed.
 func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
-	const op = perf.Testsome
+	return some(context.Background(), perf.Testsome, false, reqs, idx, sts)
+}
+
+func some(ctx context.Context, op perf.Op, block bool, reqs []Request, idx []int, sts []Status) (n int, err error) {
 	if err := checkLengths(op.String(), reqs, idx, sts); err != nil {
 		return 0, err
 	}
@@ -229,12 +219,17 @@ func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
 	if e == nil {
 		return Undefined, nil
 	}
-	some := someResults{e: e, op: op, idx: idx, sts: sts}
-	n, err := e.Requests().TestSome(op, handlesOf(reqs), some.add)
-	if err != nil {
-		return 0, requestError(e, op.String(), err)
+	x := someResults{e: e, op: op, idx: idx, sts: sts}
+	// Direct calls of both: through a variable the results would be allocated.
+	if block {
+		n, err = e.Requests().WaitSome(ctx, op, handlesOf(reqs), x.add)
+	} else {
+		n, err = e.Requests().TestSome(op, handlesOf(reqs), x.add)
 	}
-	return indexOf(n), some.first
+	if err != nil {
+		return 0, pendingError(e, op, err)
+	}
+	return indexOf(n), x.first
 }
 
 // someResults are the results of a Waitsome or Testsome.
