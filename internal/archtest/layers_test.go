@@ -114,7 +114,7 @@ NONE < mpi/internal/proto/internal/lock, mpi/internal/proto/internal/ended, mpi/
 internal/ticks < mpi/internal/proto/internal/processor;
 fabric < mpi/internal/proto/internal/parker, mpi/internal/proto/internal/rtr;
 mpi/internal/proto/internal/* < mpi/internal/proto;
-perf, mpi/internal/datatype < mpi/internal/core/internal/checking;
+perf, mpi/internal/coll, mpi/internal/datatype, mpi/internal/reduction < mpi/internal/core/internal/checking;
 mpi/internal/proto < mpi/internal/core/internal/contextids;
 fabric, mpi/internal/clocksync, mpi/internal/coll, mpi/internal/proto < mpi/internal/core/internal/clocks;
 perf, mpi/internal/core/internal/contextids, mpi/internal/proto, mpi/internal/reduction < mpi/internal/core/internal/creation;

@@ -165,27 +165,27 @@ func (g *collState) runShared(x *Collective) (done bool, err error) {
 	var f *coll.Shm
 	switch x.Kind {
 	case perf.Barrier:
-		if f = g.shmFor(coll.OfBarrier, 0, callShape{}); f != nil {
+		if f = g.shmFor(coll.OfBarrier, 0, checking.Shape{}); f != nil {
 			err = f.BarrierBefore(g.shm.takeRoot())
 		}
 	case perf.Bcast:
-		if f = g.shmFor(coll.OfBcast, len(x.Dst), k.shape(opCodeNone, x.Root)); f != nil {
+		if f = g.shmFor(coll.OfBcast, len(x.Dst), k.shape(checking.OpNone, x.Root)); f != nil {
 			err = f.Bcast(x.Dst, x.Root)
 		}
 	case perf.Gather:
-		if f = g.shmFor(coll.OfGather, len(x.Src), k.shape(opCodeNone, x.Root)); f != nil {
+		if f = g.shmFor(coll.OfGather, len(x.Src), k.shape(checking.OpNone, x.Root)); f != nil {
 			err = f.Gather(x.Dst, x.Src, x.Root)
 		}
 	case perf.Scatter:
-		if f = g.shmFor(coll.OfScatter, len(x.Dst), k.shape(opCodeNone, x.Root)); f != nil {
+		if f = g.shmFor(coll.OfScatter, len(x.Dst), k.shape(checking.OpNone, x.Root)); f != nil {
 			err = f.Scatter(x.Dst, x.Src, x.Root)
 		}
 	case perf.Allgather:
-		if f = g.shmFor(coll.OfAllgather, len(x.Src), k.shape(opCodeNone, 0)); f != nil {
+		if f = g.shmFor(coll.OfAllgather, len(x.Src), k.shape(checking.OpNone, 0)); f != nil {
 			err = f.Allgather(x.Dst, x.Src)
 		}
 	case perf.Alltoall:
-		if f = g.shmFor(coll.OfAlltoall, len(x.Src)/size, k.shape(opCodeNone, 0)); f != nil {
+		if f = g.shmFor(coll.OfAlltoall, len(x.Src)/size, k.shape(checking.OpNone, 0)); f != nil {
 			err = f.Alltoall(x.Dst, x.Src)
 		}
 	case perf.Reduce:
@@ -198,7 +198,7 @@ func (g *collState) runShared(x *Collective) (done bool, err error) {
 		}
 	case perf.ReduceScatter, perf.ReduceScatterBlock:
 		counts := x.To.Counts
-		if f = g.shmReduction(coll.OfReduceScatter, len(x.Src), k, x.Op, hashOf(counts)); f != nil {
+		if f = g.shmReduction(coll.OfReduceScatter, len(x.Src), k, x.Op, checking.Hash(counts)); f != nil {
 			err = f.ReduceScatter(x.Dst, x.Src, counts, o)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ibrun/ibrun/internal/shm"
 	"github.com/ibrun/ibrun/mpi/internal/bootstrap"
 	"github.com/ibrun/ibrun/mpi/internal/coll"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/checking"
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
@@ -271,15 +272,15 @@ func (g *collState) sharesMemory() bool { return g.shm.flat != nil || g.levels.S
 
 // shmFor returns the shared-memory implementation if it is the fastest for this collective and
 // number of bytes, or nil. The implementation compares the shapes of the ranks' calls.
-func (g *collState) shmFor(what coll.Collective, bytes int, s callShape) *coll.Shm {
+func (g *collState) shmFor(what coll.Collective, bytes int, s checking.Shape) *coll.Shm {
 	if g.levels.Shm != nil { // it compares the calls of the ranks of a node in the steps that an algorithm on two levels does there
-		g.levels.Shm.Begin(s.pack(g.call, bytes))
+		g.levels.Shm.Begin(s.Pack(g.call, bytes))
 		return nil
 	}
 	if g.shm.flat == nil || g.shm.flat.Select(what, bytes) == coll.None {
 		return nil
 	}
-	g.shm.flat.Begin(s.pack(g.call, bytes))
+	g.shm.flat.Begin(s.Pack(g.call, bytes))
 	return g.shm.flat
 }
 

@@ -41,8 +41,8 @@
 //	               one switch for each step), collective (messages), coll_shm (shared memory)
 //	 arguments     coll_args neighbor inter_args coll_views
 //	 other forms   immediate immediate_steps inter_coll reduce barrier_context
-//	 comparison    check_collective (with --check) and internal/checking, compare_shm (always, of
-//	               some properties)
+//	 comparison    check_collective (with --check), compare_shm (always, of some properties);
+//	               internal/checking
 //	messages       send recv data sendrecv probe context partitioned buffered request status grequest;
 //	               route, number, buffer_unsafe
 //	data types     datatype datatype_attr datatype_construct elements op

@@ -106,24 +106,12 @@ func (e Elements) signature(bytes int) string {
 	return fmt.Sprintf("%x:%x", s.Count, s.Hash)
 }
 
-// shape returns what the ranks of a collective in shared memory compare. Of a signature that is a
-// few bits, which are where the operation of numbers is; the lowest says whether a function of the
-// program is commutative.
-func (e Elements) shape(op uint8, root int) callShape {
+// shape returns what the ranks of a collective in shared memory compare.
+func (e Elements) shape(op uint8, root int) checking.Shape {
 	if e.data == nil {
-		return callShape{e.kind, op, root}
+		return checking.Shape{Kind: e.kind, Op: op, Root: root}
 	}
-	hash := e.data.sig.Hash
-	// A predefined operation counts as well. Of functions of the program only whether they are
-	// commutative can be compared.
-	if op > opCodeUserCommut {
-		hash += uint64(op)
-	}
-	code := uint8(hash%(1<<(shapeOpBits-1))) << 1
-	if op == opCodeUserCommut {
-		code |= 1
-	}
-	return callShape{kindData, code, root}
+	return checking.ShapeOfData(e.data.sig, op, root)
 }
 
 // shmReduction is shmFor for a reduction.

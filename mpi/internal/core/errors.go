@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ibrun/ibrun/attrs"
+	"github.com/ibrun/ibrun/mpi/internal/core/internal/checking"
 	"github.com/ibrun/ibrun/mpi/internal/notes"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
@@ -131,8 +132,8 @@ func (p *Process) classify(err error) Class {
 		return class
 	}
 	// The class follows from the two calls, so it is in no table.
-	if mismatch, ok := errors.AsType[*callMismatch](err); ok {
-		return mismatch.class()
+	if mismatch, ok := errors.AsType[*checking.Mismatch](err); ok {
+		return Class(differenceClasses[mismatch.Difference()])
 	}
 	for _, known := range [...]struct {
 		err   error
@@ -157,7 +158,8 @@ func newError(op string, class Class, err error) error {
 
 // raise returns the error of a call of this process, for which Handle calls a handler.
 func (p *Process) raise(e *Error) error {
-	// To find the position costs a walk of the stack, so only programs that are checked pay for it.
+	// To find the position costs a walk of the stack. Errors of a process may be frequent, so only
+	// checked programs pay for it.
 	if p.check {
 		e.setWhere()
 	}

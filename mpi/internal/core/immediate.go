@@ -110,11 +110,11 @@ func (l *immediates) begin(x *immediate) int32 {
 	if !x.plan.Compared {
 		return l.tag()
 	}
-	shape := callShape{root: x.plan.Root}
+	shape := checking.Shape{Root: x.plan.Root}
 	if x.operation.Foreign {
-		shape.op = opCodeUser
+		shape.Op = checking.OpUser
 	}
-	describes := shape.pack(x.call, x.plan.Bytes)
+	describes := shape.Pack(x.call, x.plan.Bytes)
 	for i := range x.plan.SharedCalls {
 		call, f := &x.plan.SharedCalls[i], x.plan.Shared(i)
 		switch {
