@@ -63,8 +63,8 @@ func newSplitColor(words ...any) (s splitColor) {
 // collectives.
 func (a *agreement) exchangeColors(color splitColor, key int) ([]splitColor, []int, error) {
 	const words = len(splitColor{}) + 1
-	all := make([]uint64, words*len(a.comm.coll.main.peers))
-	if err := a.gatherAll(all, append(color[:], uint64(key))); err != nil {
+	all, err := a.gatherAll(append(color[:], uint64(key)))
+	if err != nil {
 		return nil, nil, err
 	}
 	var colors []splitColor
@@ -75,21 +75,22 @@ func (a *agreement) exchangeColors(color splitColor, key int) ([]splitColor, []i
 	return colors, keys, nil
 }
 
-// gatherAll collects src of all ranks into dst of every rank, in the order of the peers of
-// collectives.
-func (a *agreement) gatherAll(dst, src []uint64) error {
+// gatherAll returns mine of all ranks at every rank, in the order of the peers of collectives.
+func (a *agreement) gatherAll(mine []uint64) (all []uint64, err error) {
 	c := a.comm
+	all = make([]uint64, len(mine)*len(c.coll.main.peers))
+	dst, src := Bytes(all), Bytes(mine)
 	if c.localGroup == nil {
-		return c.coll.Call(&Collective{Kind: perf.Allgather, as: a.recordAs, Dst: Bytes(dst), Src: Bytes(src),
+		return all, c.coll.Call(&Collective{Kind: perf.Allgather, as: a.recordAs, Dst: dst, Src: src,
 			Elements: numbersOf[uint64]()})
 	}
 	// An Allgather of the program would give each group the data of the other one only. Here the
 	// ranks of both groups are one list.
-	if err := c.coll.beginCall(a.recordAs, len(Bytes(src))); err != nil {
-		return err
+	if err := c.coll.beginCall(a.recordAs, len(src)); err != nil {
+		return nil, err
 	}
 	defer c.coll.endCall()
-	return c.wrapError(a.op, coll.Allgather(&c.coll.main, Bytes(dst), Bytes(src)))
+	return all, c.wrapError(a.op, coll.Allgather(&c.coll.main, dst, src))
 }
 
 // splitByColor creates a communicator of the ranks with this rank's color, ordered by key. Colors

@@ -84,8 +84,8 @@ func (a *agreement) exchangeSplitRequests(mine *splitRequest, key int) (
 	if mine.byType != nil {
 		record[words-1] = 1
 	}
-	all := make([]uint64, words*len(a.comm.coll.main.peers))
-	if err := a.gatherAll(all, record); err != nil {
+	all, err := a.gatherAll(record)
+	if err != nil {
 		return nil, nil, false, err
 	}
 	for r := range slices.Chunk(all, words) {
@@ -104,8 +104,8 @@ func (a *agreement) chooseResourceType(colors []splitColor, mine *splitRequest) 
 	for i, s := range mine.byType {
 		copy(record[i*len(s):], s[:])
 	}
-	all := make([]uint64, len(record)*len(colors))
-	if err := a.gatherAll(all, record); err != nil {
+	all, err := a.gatherAll(record)
+	if err != nil {
 		return "", err
 	}
 	for i, kind := range types {
