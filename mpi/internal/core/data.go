@@ -98,7 +98,7 @@ func (c *Comm) sinkRoute(op string, d *datatype.Buffer, src, tag int) (proto.Rou
 // checkSink returns an error if entries of d overlap, since they are to receive data.
 func checkSink(d *datatype.Buffer) error {
 	if err := d.CheckOverlap(); err != nil {
-		return fault{ErrType, err}
+		return WithClass(ErrType, err)
 	}
 	return nil
 }

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
 
-	"github.com/ibrun/ibrun/attrs"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
 )
 
@@ -76,12 +74,11 @@ func (f GrequestFuncs) cancel(complete bool) error {
 // error.
 func callback(name string, f func() error) (err error) {
 	defer func() {
-		if v := recover(); v != nil {
-			err = &attrs.PanicError{Value: v, Stack: debug.Stack()}
-		}
 		if err != nil {
 			err = fmt.Errorf("the %s callback of a generalized request: %w", name, err)
 		}
 	}()
+	// Deferred functions run in the reverse order, so the one above sees the error of a panic, too.
+	defer recoverPanic(&err)
 	return f()
 }

@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/ibrun/ibrun/mpi/internal/datatype"
 	"github.com/ibrun/ibrun/mpi/internal/proto"
@@ -71,13 +70,13 @@ func (g *collState) partitionedFailed(err error) { g.markFailed(err) }
 func partitionsOf(d *datatype.Buffer, n, count int) (x proto.Partitions, err error) {
 	switch {
 	case count < 1 || count > proto.MaxPartitions:
-		return x, fault{ErrCount, fmt.Errorf("%d partitions; want 1 to %d", count, proto.MaxPartitions)}
+		return x, faultf(ErrCount, "%d partitions; want 1 to %d", count, proto.MaxPartitions)
 	// Values of a slice are not divided, also where their elements could be.
 	case n%count != 0:
-		return x, fault{ErrCount, fmt.Errorf("%d elements cannot be divided evenly into %d partitions", n, count)}
+		return x, faultf(ErrCount, "%d elements cannot be divided evenly into %d partitions", n, count)
 	case !divides(count, d):
-		return x, fault{ErrCount,
-			fmt.Errorf("a view of %d bytes cannot be divided evenly, between its elements, into %d partitions", d.Size(), count)}
+		return x, faultf(ErrCount, "a view of %d bytes cannot be divided evenly, between its elements, into %d partitions",
+			d.Size(), count)
 	}
 	b, ok := d.Contiguous()
 	x = proto.Partitions{Buf: b, Kind: partitionKind(d), Count: count}
