@@ -189,14 +189,14 @@ func (p *Process) removeUser(err error) error {
 	if err == nil {
 		err = p.engine.FlushSends()
 	}
-	// Close returns everything that could not be released. To a process that has not failed Finish
-	// only warns of it.
+	// Close returns an error for what it could not release. Finish warns the user of that instead,
+	// since it is no reason to fail.
 	if err == nil {
 		err = p.engine.Finish()
 	} else {
 		err = join(err, p.engine.Close())
 	}
-	// After the engine, whose last messages are counted as well.
+	// The record says now that this rank has finalized, so the engine must be closed.
 	p.recording.record.Finish()
 	p.recording.stopProfile()
 	// Without this report the launcher takes the end of the process for a failure, which is right
