@@ -83,7 +83,9 @@ func (y *interCall) swap(s, r []byte) error {
 func (y *interCall) pairwise(send, recv func(rank int) []byte) (err error) {
 	var hs []coll.Handle
 	add := func(h coll.Handle, failed error) {
-		if hs = append(hs, h); failed != nil && err == nil {
+		if failed == nil {
+			hs = append(hs, h)
+		} else if err == nil {
 			err = failed
 		}
 	}
@@ -97,9 +99,8 @@ func (y *interCall) pairwise(send, recv func(rank int) []byte) (err error) {
 			add(y.g.Isend(y.remote.first+r, send(r)))
 		}
 	}
-	// What has been started is not cancelled here. The caller leaves the context of collectives,
-	// and from then on no message in it is received.
 	if err != nil {
+		y.g.Cancel(hs) // otherwise a late message would be stored in the buffer of the program
 		return err
 	}
 	return y.g.Waitall(hs)
