@@ -133,15 +133,16 @@ func (c *completions) completeOldest(e *endpoint, q *posting.QueuePair) {
 	switch r.Kind {
 	case posting.Message, posting.Control, posting.Disconnect:
 		c.sleeper.SendsFreed = true
-		e.retry.acknowledged(&r)
+		e.retry.acknowledged(r)
 		if r.Kind == posting.Disconnect {
 			e.disconnected()
 		}
 	case posting.Piece:
-		e.retry.acknowledged(&r)
+		e.retry.acknowledged(r)
 		if ended {
 			e.endOp(r.Op, nil)
 		}
+		r.Op = nil
 	case posting.Keepalive:
 		if q.InFlight() == 0 && e.lanes.Idle() {
 			e.retry.KeepaliveAcknowledged()

@@ -78,7 +78,7 @@ func (p *Poster) Detach(l *Lanes) (unacked []Request) {
 		for q.InFlight() > 0 {
 			switch r := q.pop(); r.Kind {
 			case Message:
-				unacked = append(unacked, r)
+				unacked = append(unacked, *r)
 			case Control, Disconnect:
 				p.Sends.Give(r.Slot)
 			case KeyRead:
@@ -166,8 +166,9 @@ func (p *Poster) postEmpty(q *QueuePair, k Kind) bool {
 }
 
 // Complete removes the oldest request of a queue pair, which was carried out, and frees what it has
-// used. ended reports whether it was the last piece of a transfer, which the caller must end.
-func (p *Poster) Complete(q *QueuePair) (r Request, ended bool) {
+// used. r is valid until the next request is posted. For a piece, the caller sets r.Op to nil once it
+// has used it; ended reports whether it was the last piece of the transfer, which the caller must end.
+func (p *Poster) Complete(q *QueuePair) (r *Request, ended bool) {
 	r = q.pop()
 	switch r.Kind {
 	case Message, Control, Disconnect:
@@ -175,6 +176,7 @@ func (p *Poster) Complete(q *QueuePair) (r Request, ended bool) {
 	case KeyRead:
 		r.Op.TakeKeys(p.KeyReads.Row(r.Slot))
 		p.KeyReads.Give(r.Slot)
+		r.Op = nil
 	case Piece:
 		ended = r.Op.Complete(int(r.Bytes))
 		q.Pacer.Done(int(r.Bytes))

@@ -159,20 +159,20 @@ func (q *QueuePair) push(r Request, f verbs.Flags) {
 	}
 }
 
-// pop removes and returns the oldest request.
-func (q *QueuePair) pop() Request {
+// pop removes the oldest request, and returns a pointer to it that is valid until the next push. The
+// ring keeps Op until then, so the caller sets it to nil once it has used it: Op may refer to memory
+// of the program.
+func (q *QueuePair) pop() *Request {
 	r := q.At(q.head)
-	old := *r
-	if old.Kind == Piece {
+	if r.Kind == Piece {
 		q.pieces--
 	}
-	r.Op = nil
-	if old.Signaled {
+	if r.Signaled {
 		q.signaled--
 	}
 	q.head++
 	q.Rail.inFlight--
-	return old
+	return r
 }
 
 // Suspect returns the request that probably was lost, so that no others are carried out; a request
