@@ -8,6 +8,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/internal/transports"
+	"github.com/ibrun/ibrun/internal/tunables"
 )
 
 // Transport is TCP between the peers of a job. See the package comment.
@@ -17,8 +18,8 @@ type Transport struct {
 	// Interfaces chooses the network interfaces on which this peer listens, as [ParseInterfaces] describes. Empty means all that
 	// are up, without bridges of container engines and link-local addresses; loopback only if there is no other.
 	Interfaces []string
-	// Timeout is how long a peer may be unreachable, while it is being connected to and later. 0 means 15 s. Kernels detect idle
-	// peers that have vanished in steps of a second.
+	// Timeout is how long a peer may be unreachable, while it is being connected to and later. 0 means 15 s, the
+	// default of IBRUN_HEARTBEAT. Kernels detect idle peers that have vanished in steps of a second.
 	Timeout time.Duration
 	// Linger is how long Close may wait for peers to receive what was sent. 0 means 2 s.
 	Linger time.Duration
@@ -123,7 +124,7 @@ func (t *Transport) timeout() time.Duration {
 	if t.Timeout > 0 {
 		return t.Timeout
 	}
-	return 15 * time.Second
+	return tunables.DefaultHeartbeat
 }
 
 func (t *Transport) linger() time.Duration {
