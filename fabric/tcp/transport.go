@@ -41,7 +41,10 @@ type Transport struct {
 	// Report is called with what the user should know: one line for each of Interfaces that this host does not have. It may be nil.
 	Report func(text string)
 
-	socketBuffer int  // bytes of each of the kernel's buffers of a connection; 0: the kernel's choice, or localSendBuffer
+	// The rest is set by tests only. socketBuffer is the size in bytes of both buffers of each
+	// socket, SO_SNDBUF and SO_RCVBUF: with small ones a test fills them soon. 0 leaves both to the
+	// kernel, but for the send buffer of a connection within this machine, see localSendBuffer.
+	socketBuffer int
 	checkLocal   bool // connections within this machine have checksums as well
 }
 
