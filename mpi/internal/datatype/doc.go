@@ -44,5 +44,18 @@
 // (copyLoops): unrolled, not unrolled, with pauses for stores that meet in few sets of the first-level cache, and in tiles
 // for a matrix that is copied by columns.
 //
+// # Files
+//
+//	kind.go, external.go         the kinds of basic elements, and their form in external32 data
+//	type.go, contents.go         a type, and how it was made
+//	predefined.go, gotype.go     the types of the standard and of Go
+//	construct.go, array.go       the constructors
+//	typemap.go, signature.go     the layout of a type, and the hashes of type maps and signatures
+//	compile.go                   flattens a layout, and compiles it to a program
+//	buffer.go                    elements in memory, which are packed and unpacked
+//	mover.go, mover_unsafe.go    carry out a program for a range of packed bytes
+//	overlap.go                   finds entries of a type that overlap
+//	errors.go                    the errors, and arithmetic that notices overflow
+//
 // All functions may be called concurrently; a buffer only if its memory allows it. Moving data does not allocate.
 package datatype
