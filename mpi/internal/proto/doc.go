@@ -61,23 +61,25 @@
 //   - links.go has the connections, peer.go what is known of each process, and path.go of each
 //     domain. outgoing.go and sendqueue.go have messages for the transport, combine.go those that
 //     leave together
-//   - send.go, recv.go, data.go, persistent.go, probe.go, buffered.go, grequest.go, noted.go and
+//   - send.go, recv.go, data.go, persistent.go, probe.go, buffered.go, grequest.go, checks.go and
 //     cancel.go have the calls that start operations; completion.go, waitset.go,
 //     stoppable.go and done.go those that end them
 //   - eager.go, rendezvous.go, transfer.go, copy_assist.go, datacopy.go, rtr.go, withdraw.go and
 //     reroute.go have the protocols; measure.go and hints.go what chooses between them
 //   - poller.go and dispatch.go poll, and handle what has arrived; directrecv.go and
 //     unexpected.go match or store it; flowcontrol.go pauses senders
-//   - goal.go, wait.go, park.go, stop.go, waker.go and background.go have the goroutines that wait:
-//     which one polls, and which ones sleep
+//   - goal.go has what goroutines wait for, and stop.go what ends a wait early. wait.go has the
+//     goroutine that polls, and decides when it sleeps; sleepers.go has those that sleep, and wakes
+//     them. background.go has the goroutine that waits while no call does, and waker.go what wakes
+//     an engine whose domain has no descriptor
 //   - program.go, schedule.go, polled.go and partitioned.go have operations of several steps
 //   - lost.go records which processes have failed, departure.go which have left a context.
 //     processes.go has the calls about them. failure.go, hopeless.go, watch.go, contexts.go and
 //     flush.go end operations whose processes or contexts have ended
-//   - recording.go has what is recorded, note.go what checked calls compare, and clock_message.go
-//     the messages of the common clock. registration.go has memory that is registered with devices,
-//     and shared_segment.go memory that processes share. progress.go has the calls about progress
-//     itself
+//   - recording.go has what is recorded, note.go the notes that checked calls compare, and
+//     clock_message.go the messages of the common clock. registration.go has memory that is
+//     registered with devices, and shared_segment.go memory that processes share. progress.go has
+//     the calls about progress itself
 //
 // An engine starts operations, polls, flushes and ends. Most other calls are methods of parts.
 // Engine has a method for each part: Requests, Probes, Schedules, Contexts, Processes, Segments,

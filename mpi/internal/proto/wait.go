@@ -15,8 +15,8 @@ import (
 
 // Of all goroutines that wait, one polls, and makes progress for all. It spins for a while, then
 // yields the processor between polls, and sleeps on the transport's descriptor if nothing happens
-// for long. The others are parked, each until its own goal may have been reached; see park.go. So
-// goroutines do not queue at the engine's lock, and a message wakes only its receiver.
+// for long. The others are parked, each until its own goal may have been reached; see sleepers.go.
+// So goroutines do not queue at the engine's lock, and a message wakes only its receiver.
 //
 // The goroutine that polls yields to those that it has woken before it polls again. Usually they
 // send the next messages, which then leave together; see combine.go.
