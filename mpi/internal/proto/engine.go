@@ -56,7 +56,7 @@ type Config struct {
 	// UnexpectedLimit bounds the bytes of stored unexpected messages; 0 means 64 MiB.
 	UnexpectedLimit int
 	// PinnedLimit bounds the bytes that stay registered with a device while no message uses them; 0
-	// means 1 GiB.
+	// means regcache.DefaultLimit.
 	PinnedLimit int
 	// Clock handles clock messages; nil if there is no common clock.
 	Clock ClockHandler

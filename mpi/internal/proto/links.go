@@ -9,6 +9,7 @@ import (
 
 	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/mpi/internal/proto/internal/record"
+	"github.com/ibrun/ibrun/mpi/internal/regcache"
 	"github.com/ibrun/ibrun/perf"
 )
 
@@ -68,7 +69,7 @@ func (l *links) open(c *Config) error {
 		routes = l.router.Routes()
 	}
 	for _, d := range routes {
-		x, err := newPath(d, cmp.Or(c.PinnedLimit, 1<<30))
+		x, err := newPath(d, cmp.Or(c.PinnedLimit, regcache.DefaultLimit))
 		if err != nil {
 			return err
 		}

@@ -30,6 +30,10 @@ var (
 	ErrNotRegistrable = errors.New("the device refuses to register this memory")
 )
 
+// DefaultLimit is the bound of a cache, in bytes, unless the program chooses another one. The
+// comment of mpi.Config.PinnedBytes names its value.
+const DefaultLimit = 1 << 30
+
 // maxPerObject is the maximum number of registrations of parts of one object that are not in use. The object has a cleanup for
 // each of them, and the runtime scans all cleanups of an object.
 const maxPerObject = 64

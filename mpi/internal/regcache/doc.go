@@ -1,7 +1,7 @@
 // Package regcache caches memory registrations. A device can only access memory that is registered with it, which pins the
 // memory. Registering takes longer than sending some 16 KiB, so a buffer that is sent again should not be registered again.
 //
-//	c := regcache.New(domain, 1<<30)
+//	c := regcache.New(domain, regcache.DefaultLimit)
 //	m, err := c.Acquire(buf) // registers buf, or finds it registered
 //	...                      // m.Remote and m.Local are valid until
 //	c.Release(m)             // after that the registration may be evicted; usually it is not
