@@ -90,8 +90,9 @@ func (d *domain) reconnect(e *endpoint, err error) {
 		e.lanes.Window /= 4
 		d.poster.Mu.Unlock()
 	}
-	// The peer may have been silent before the connection broke. That time counts.
-	e.retry.silence.Intervals, e.keepalive.Missed = max(e.retry.silence.Intervals, e.keepalive.Missed), 0
+	// The peer may have been silent before the connection broke. Those intervals count.
+	e.retry.silence.Intervals = max(e.retry.silence.Intervals, e.keepalive.Missed)
+	e.keepalive.Missed = 0
 	if n := e.retry.Failed; n > quickBreaks {
 		e.retryLater(liveness.RetryPause(n))
 		return

@@ -6,10 +6,12 @@ import "time"
 // The peer's process may compute and not answer connection requests for any time. It is down if its
 // responder does not answer probes.
 type Silence struct {
-	At        time.Duration // when the current keepalive interval ends; the peer is probed then
-	Probe     uint32        // number of the last probe
-	Answered  uint32        // number of the last probe that was answered
-	Intervals int32         // keepalive intervals in a row at whose end a probe was unanswered
+	At       time.Duration // when the current keepalive interval ends; the peer is probed then
+	Probe    uint32        // number of the last probe
+	Answered uint32        // number of the last probe that was answered
+	// Intervals: keepalive intervals in a row at whose end a probe was unanswered. State.Missed
+	// counts the same unit, so Intervals continues from it when a connection breaks.
+	Intervals int32
 	// Waiting: the last probe was not answered. It was sent, or there was no route, or the device
 	// has refused it.
 	Waiting bool

@@ -18,7 +18,8 @@ type State struct {
 	// Idle: visits in a row without a sign of life, and without a request that would give one.
 	Idle int32
 	// Missed: visits in a row without a sign of life while a request with a completion was in
-	// flight.
+	// flight. There is one visit in a keepalive interval, so Silence.Intervals counts the same unit,
+	// and continues from Missed when the connection breaks.
 	Missed int32
 }
 
