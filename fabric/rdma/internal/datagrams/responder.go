@@ -151,15 +151,20 @@ func (p *Responder) run(ctx context.Context) {
 		case errors.Is(err, verbs.ErrClosed):
 			return
 		case errors.Is(err, verbs.ErrDeviceLost), recovered != nil:
-			liveness.Sleep(ctx, liveness.MaxREQInterval)
+			liveness.Sleep(ctx, recoverPause)
 		case err != nil:
 			liveness.Sleep(ctx, responderPause)
 		}
 	}
 }
 
-// responderPause is how long the goroutine waits after a call that the device has refused.
-const responderPause = 20 * time.Millisecond
+const (
+	// responderPause is how long the goroutine waits after a call that the device has refused.
+	responderPause = 20 * time.Millisecond
+	// recoverPause is how long it waits while the link is down, or the device may be lost. That is
+	// longer, since neither ends soon, and peers get no answers until then, however often it tries.
+	recoverPause = 500 * time.Millisecond
+)
 
 // answerAll handles completions until there are none.
 func (p *Responder) answerAll() error {

@@ -9,9 +9,14 @@ const (
 	MaxREQInterval = 500 * time.Millisecond
 )
 
-// maxRetryPause is the longest pause between attempts before there were MaxFailures. Later the
-// pause is MaxREQInterval.
-const maxRetryPause = 100 * time.Millisecond
+// The pause after the first failure in a row is minRetryPause. Each further one is twice as long, up
+// to maxRetryPause. From MaxFailures on each is lateRetryPause: what has failed that often will
+// hardly work soon, so it is tried less often.
+const (
+	minRetryPause  = 10 * time.Millisecond
+	maxRetryPause  = 100 * time.Millisecond
+	lateRetryPause = 500 * time.Millisecond
+)
 
 // RetryPause returns how long to wait after so many failures in a row.
 func RetryPause(failures int16) time.Duration {
@@ -19,7 +24,7 @@ func RetryPause(failures int16) time.Duration {
 	case failures <= 0:
 		return 0
 	case failures >= MaxFailures:
-		return MaxREQInterval
+		return lateRetryPause
 	}
-	return min(MinREQInterval<<(failures-1), maxRetryPause)
+	return min(minRetryPause<<(failures-1), maxRetryPause)
 }

@@ -110,8 +110,8 @@ func TestLosesLarge(t *testing.T) {
 // TestRetryPause: pauses grow, and attempts are given up sooner the longer they take.
 func TestRetryPause(t *testing.T) {
 	for failures, want := range map[int16]time.Duration{
-		-1: 0, 0: 0, 1: MinREQInterval, 2: 2 * MinREQInterval, MaxFailures - 1: maxRetryPause,
-		MaxFailures: MaxREQInterval, math.MaxInt16: MaxREQInterval,
+		-1: 0, 0: 0, 1: minRetryPause, 2: 2 * minRetryPause, MaxFailures - 1: maxRetryPause,
+		MaxFailures: lateRetryPause, math.MaxInt16: lateRetryPause,
 	} {
 		if got := RetryPause(failures); got != want {
 			t.Errorf("after %d failures: %v, want %v", failures, got, want)
