@@ -39,7 +39,7 @@ func Run(o *cli.Options, args, env []string, s console.Streams) int {
 	s.Error("the job could not be run", console.Attrs{ExitCode: &code, DurationSeconds: time.Since(began).Seconds(),
 		Error: err.Error(), Text: err.Error()})
 	s.LimitFlush(failedFlush)
-	if code > exitcode.SignalBase {
+	if exitcode.IsSignal(err) {
 		s.LimitFlush(interruptedFlush)
 	}
 	return code

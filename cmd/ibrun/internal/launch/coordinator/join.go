@@ -308,8 +308,8 @@ func (cl *Cluster) missing() (nodes []int, text string) {
 
 // missingNodes returns an error that names the nodes that did not join, and why waiting has ended.
 func (cl *Cluster) missingNodes(why error, refused string) error {
-	if exitcode.Of(why) != exitcode.Failed {
-		return why // interrupted by a signal
+	if exitcode.IsSignal(why) {
+		return why
 	}
 	if refused != "" {
 		refused = "; " + refused

@@ -34,6 +34,10 @@ func Of(err error) int {
 	return Failed
 }
 
+// IsSignal reports whether the exit code that an error carries is that of a signal: a user has
+// interrupted ibrun, or the system has asked it to end.
+func IsSignal(err error) bool { return Of(err) > SignalBase }
+
 // Errorf returns an error that carries an exit code. The text is formatted as by [fmt.Errorf].
 func Errorf(code int, format string, args ...any) error {
 	return &codedError{code, fmt.Errorf(format, args...)}
