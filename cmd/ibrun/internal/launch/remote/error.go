@@ -19,10 +19,10 @@ type Error struct {
 	Output  []string // the last lines of the command that say more than Reason
 	Code    int      // the exit code of the command
 
-	slurm     bool // the command is srun
-	ended     bool // the command has ended
-	transient bool // a later attempt may succeed
-	missing   bool // the host has no ibrun of that name
+	slurm       bool // the command is srun
+	ended       bool // the command has ended
+	unreachable bool // the host cannot be reached now, so a later attempt may succeed
+	missing     bool // the host has no ibrun of that name
 }
 
 // Error returns several lines: reason and remedy, what the command has printed, and the command.
@@ -55,7 +55,7 @@ type symptom struct {
 	text   string // in lower case
 	reason string // empty: the line of the output that contains text
 	remedy string // HOST is replaced by the host, and PROGRAM by the path of ibrun
-	transient,
+	unreachable,
 	missing bool
 }
 
@@ -72,16 +72,16 @@ func symptoms() []symptom {
 		{text: "permission denied (", remedy: login},
 		{text: "permission denied, please try again", remedy: login},
 		{text: "too many authentication failures", remedy: login},
-		{text: "could not resolve hostname", remedy: reach, transient: true},
-		{text: "name or service not known", remedy: reach, transient: true},
-		{text: "temporary failure in name resolution", remedy: reach, transient: true},
-		{text: "connection refused", remedy: reach, transient: true},
-		{text: "connection timed out", remedy: reach, transient: true},
-		{text: "no route to host", remedy: reach, transient: true},
-		{text: "network is unreachable", remedy: reach, transient: true},
-		{text: "kex_exchange_identification", remedy: reach, transient: true},
-		{text: "connection reset by", remedy: reach, transient: true},
-		{text: "connection closed by", remedy: reach, transient: true},
+		{text: "could not resolve hostname", remedy: reach, unreachable: true},
+		{text: "name or service not known", remedy: reach, unreachable: true},
+		{text: "temporary failure in name resolution", remedy: reach, unreachable: true},
+		{text: "connection refused", remedy: reach, unreachable: true},
+		{text: "connection timed out", remedy: reach, unreachable: true},
+		{text: "no route to host", remedy: reach, unreachable: true},
+		{text: "network is unreachable", remedy: reach, unreachable: true},
+		{text: "kex_exchange_identification", remedy: reach, unreachable: true},
+		{text: "connection reset by", remedy: reach, unreachable: true},
+		{text: "connection closed by", remedy: reach, unreachable: true},
 		{text: "exec format error", reason: "its ibrun is for another architecture",
 			remedy: "install an ibrun for that architecture there"},
 		{text: "cannot execute binary file", reason: "its ibrun is for another architecture",
@@ -104,7 +104,7 @@ func (e *Error) explain(output, program string) {
 		if at < 0 {
 			continue
 		}
-		e.Reason, e.transient, e.missing = s.reason, s.transient, s.missing
+		e.Reason, e.unreachable, e.missing = s.reason, s.unreachable, s.missing
 		if s.reason == "" {
 			begin := strings.LastIndexByte(output[:at], '\n') + 1
 			e.Reason, _, _ = strings.Cut(output[begin:], "\n")

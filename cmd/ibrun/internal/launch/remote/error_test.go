@@ -67,7 +67,7 @@ func FuzzExplain(f *testing.F) {
 		if e.explain(output, "/opt/ibrun"); !ours[e.Reason] && !strings.Contains("\n"+output+"\n", "\n"+e.Reason+"\n") {
 			t.Errorf("%q: the reason is %q", output, e.Reason)
 		}
-		if (e.transient || e.missing) && e.Remedy == "" {
+		if (e.unreachable || e.missing) && e.Remedy == "" {
 			t.Errorf("%q: no remedy", output)
 		}
 	})

@@ -160,7 +160,7 @@ func (s *Starts) startHost(h Host) {
 		case err.missing && program == s.opts.Program && program != inPath:
 			program, retry = inPath, firstRetry/2
 			continue
-		case !err.transient:
+		case !err.unreachable:
 			s.send(Event{Node: h.Node, Err: err})
 			return
 		case left <= retry:

@@ -100,11 +100,11 @@ func TestField(t *testing.T) {
 }
 
 // Failures that another attempt may avoid are told from those that it cannot.
-func TestTransient(t *testing.T) {
+func TestUnreachable(t *testing.T) {
 	for _, c := range []struct {
-		output             string
-		code               int
-		transient, missing bool
+		output               string
+		code                 int
+		unreachable, missing bool
 	}{
 		{"ssh: Could not resolve hostname b: Name or service not known", 255, true, false},
 		{"ssh: connect to host b port 22: Connection refused", 255, true, false},
@@ -117,8 +117,8 @@ func TestTransient(t *testing.T) {
 	} {
 		e := &Error{Host: "b", Code: c.code, ended: true}
 		e.explain("Welcome\n"+c.output, "/usr/bin/ibrun")
-		if e.transient != c.transient || e.missing != c.missing {
-			t.Errorf("%q: transient %v, missing %v", c.output, e.transient, e.missing)
+		if e.unreachable != c.unreachable || e.missing != c.missing {
+			t.Errorf("%q: unreachable %v, missing %v", c.output, e.unreachable, e.missing)
 		}
 		if strings.Contains(e.Error(), "HOST") || strings.Contains(e.Error(), "PROGRAM") {
 			t.Errorf("%q: %v", c.output, e)
