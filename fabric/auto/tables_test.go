@@ -1,10 +1,13 @@
 package auto
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/ibrun/ibrun/fabric"
 	"github.com/ibrun/ibrun/fabric/rdma"
 	"github.com/ibrun/ibrun/fabric/shm"
 	"github.com/ibrun/ibrun/fabric/tcp"
@@ -78,5 +81,11 @@ func TestTunables(t *testing.T) {
 			t.Errorf("%s has the default %d and the maximum %d, want %d and %d", c.tunable.Variable, c.tunable.Default, c.tunable.Max,
 				c.got, c.max)
 		}
+	}
+	ring := tunables.ShmRing
+	want := fmt.Sprintf("Ring is %d; it must be 0, or %d to %d", ring.Min-1, ring.Min, ring.Max)
+	tooSmall := shm.Transport{Local: []int{0}, Ring: ring.Min - 1}
+	if _, err := tooSmall.Open(t.Context(), &fabric.Config{Size: 1}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: got %v, want an error that contains %q", ring.Variable, err, want)
 	}
 }

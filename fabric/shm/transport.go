@@ -103,6 +103,9 @@ const (
 // before they are used again, and such lines are written and read fastest. The exact size matters little: on a processor
 // whose cores have second-level caches of 1 MiB, rings of 512 KiB, 2 MiB and 4 MiB differed by a tenth, and one of 128 KiB took
 // up to 1.4 times as long. A peer has few of these large rings at a time.
+//
+// The bounds of the tunable ShmRing in package internal/tunables are mediumSpace and largeSpace,
+// and its default is largeSpace. TestTunables of package fabric/auto compares them.
 const (
 	smallSpace    = 16 << 10
 	mediumSpace   = 128 << 10

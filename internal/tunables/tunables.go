@@ -47,6 +47,8 @@ var (
 		Max:     math.MaxInt32,
 		Meaning: "longest message that is sent in fragments; up to 32768 bytes are always one message",
 	}
+	// ShmRing has the bounds of Transport.Ring of package fabric/shm, which are mediumSpace and
+	// largeSpace there. TestTunables of package fabric/auto compares them.
 	ShmRing = Tunable{
 		Transport: transports.Shm, Name: "ring",
 		Variable: "IBRUN_SHM_RING", Threshold: "ShmRing", Field: "shm.Transport.Ring",
