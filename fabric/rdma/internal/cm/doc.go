@@ -9,14 +9,14 @@
 //
 // # Files
 //
-//	address.go    what a process publishes: its rails, their partitions and queue pairs for datagrams
-//	link.go       what processes with domains in several subnets compare
-//	partition.go  the InfiniBand partition that two ports use with each other
-//	lane.go       rails and paths, and the queue pairs of a connection, which use one each;
-//	              which of them are left out
-//	message.go    the datagrams
-//	reason.go     reasons in datagrams, as text
-//	handshake.go  the state machine
+//	address.go      what a process publishes: its rails, their partitions and queue pairs for datagrams
+//	link.go         what processes with domains in several subnets compare
+//	partition.go    the InfiniBand partition that two ports use with each other
+//	lane.go         rails and paths, and the queue pairs of a connection, which use one each;
+//	                which of them are left out
+//	message.go      the datagrams
+//	reason_text.go  reasons in datagrams, as text
+//	handshake.go    the state machine
 //
 // # Locks
 //
