@@ -8,7 +8,7 @@ import (
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 )
 
-// A REQ that is not answered is sent again, after the intervals of internal/liveness/intervals.go. An
+// A REQ that is not answered is sent again, after the intervals of internal/liveness/connect_intervals.go. An
 // attempt that has failed is followed by a pause (liveness.RetryPause). During both, one probe is
 // sent in each keepalive interval, see silence.go.
 

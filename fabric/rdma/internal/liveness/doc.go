@@ -12,15 +12,15 @@
 //
 // # Files
 //
-//	clock.go         reads the system clock rarely, and knows when the next timer expires
-//	limits.go        the numbers of intervals that follow from the heartbeat
-//	state.go         a connected peer: when it is probed, when its connection ends, when it is down
-//	ring.go          spreads the visits to connected peers over an interval
-//	timers.go        the timers of peers that are being connected to
-//	silence.go       counts the probes that a peer leaves unanswered while it is being connected to
-//	intervals.go     the times between requests to connect, and the pauses after attempts that failed
-//	series.go        counts attempts that fail, and knows what ends the series
-//	refused_call.go  calls that the device refuses, and that are made again
+//	clock.go               reads the system clock rarely, and knows when the next timer expires
+//	limits.go              the numbers of intervals that follow from the heartbeat
+//	state.go               a connected peer: when it is probed, when its connection ends, when it is down
+//	ring.go                spreads the visits to connected peers over an interval
+//	timers.go              the timers of peers that are being connected to
+//	silence.go             counts the probes that a peer leaves unanswered while it is being connected to
+//	connect_intervals.go   the times between requests to connect, and the pauses after attempts that failed
+//	series.go              counts attempts that fail, and knows what ends the series
+//	refused_call.go        calls that the device refuses, and that are made again
 //
 // # Locks
 //
