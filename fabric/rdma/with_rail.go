@@ -7,7 +7,7 @@ import (
 )
 
 // The caller may restrict a transfer to one rail, by the endpoint that WithRail returns. Other
-// transfers that are long enough are striped over all lanes of the connection, as Op.NextPiece of
+// transfers that are long enough are striped over all lanes of the connection, as Op.NextCarriers of
 // internal/transfer and Lanes of internal/posting decide.
 
 var _ fabric.MultiRail = (*domain)(nil)

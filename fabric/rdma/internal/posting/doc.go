@@ -3,7 +3,7 @@
 // which queue pair gets the next piece of a transfer, which requests have a completion, and when
 // the devices are notified. It records what is in flight, and says what a completion means for it.
 //
-// Long transfers are striped over the lanes of a connection in two steps. [transfer.Op.NextPiece]
+// Long transfers are striped over the lanes of a connection in two steps. [transfer.Op.NextCarriers]
 // says which lanes may carry the next piece: all, those of one rail, or none yet. Lanes.choose, in
 // lanes.go, takes the one of these with the fewest requests in flight, among those with room.
 //

@@ -61,7 +61,7 @@ func (l *Lanes) needsKeys(o *transfer.Op) bool {
 // use, the one with the fewest requests in flight; nil if none has room.
 func (l *Lanes) choose(o *transfer.Op) *QueuePair {
 	queues := l.Queues
-	switch o.NextPiece(int(l.first), len(queues)) {
+	switch o.NextCarriers(int(l.first), len(queues)) {
 	case transfer.NoLane:
 		return nil
 	case transfer.FirstLanes:

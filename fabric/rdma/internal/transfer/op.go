@@ -73,10 +73,11 @@ const (
 	NoLane               // none yet
 )
 
-// NextPiece chooses between the lanes of a connection, of which so many are on the first rail.
-// While the keys for other rails are being read, the first rail gets no more than its share, which
-// is nothing if the transfer is restricted to another rail.
-func (o *Op) NextPiece(first, lanes int) Carriers {
+// NextCarriers returns which lanes of a connection may carry the next piece. The connection has so
+// many lanes, the first ones on the first rail. While the keys for other rails are being read, the
+// first rail gets no more than its share, which is nothing if the transfer is restricted to another
+// rail.
+func (o *Op) NextCarriers(first, lanes int) Carriers {
 	switch {
 	case o.KeyState == KeysReading && (o.Rail > 0 || o.Posted >= o.Bytes*first/lanes):
 		return NoLane

@@ -55,9 +55,9 @@ func TestListRestart(t *testing.T) {
 	}
 }
 
-// TestNextPiece: a transfer uses the first rail until the keys of the others are known, and no more
+// TestNextCarriers: a transfer uses the first rail until the keys of the others are known, and no more
 // than its share of that while they are being read.
-func TestNextPiece(t *testing.T) {
+func TestNextCarriers(t *testing.T) {
 	for _, c := range []struct {
 		op   Op
 		want Carriers
@@ -71,7 +71,7 @@ func TestNextPiece(t *testing.T) {
 		{Op{Rail: 1, KeyState: KeysReady}, LanesOfRail},
 	} {
 		c.op.Bytes = 12
-		if got := c.op.NextPiece(1, 4); got != c.want {
+		if got := c.op.NextCarriers(1, 4); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.op, got, c.want)
 		}
 	}
