@@ -12,7 +12,7 @@
 // well.
 //
 // The number of RTRs is limited at both ends. A sender stores at most maxTargets of a receiver in a
-// context. A receiver sends none for a receive if maxAhead or more receives with the same tag were
+// context. A receiver sends none for a receive if maxAheadOfTag or more receives with the same tag were
 // posted before, since the sender would ignore it.
 //
 // The package sends nothing. The caller holds the lock of the engine.

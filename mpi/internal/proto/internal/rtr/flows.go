@@ -10,10 +10,10 @@ const (
 	// maxTargets is how many RTRs of one receiver in a context a sender stores at most. It bounds
 	// the memory that a receiver can make a sender use. Further RTRs are ignored.
 	maxTargets = 256
-	// maxAhead is a limit of the receiver for each tag: it sends no RTR for a receive if so many
+	// maxAheadOfTag is a limit of the receiver for each tag: it sends no RTR for a receive if so many
 	// receives with the same tag were posted before. The sender would ignore that RTR: it stores
 	// one only if it has stored those of all receives before, and has room for one more.
-	maxAhead = maxTargets
+	maxAheadOfTag = maxTargets
 )
 
 // Flows has the traffic of contexts with RTRs, by context and peer. The zero Flows is empty.
@@ -131,7 +131,7 @@ func (x *Flow) Count(epoch uint32) {
 // has arrived, and the peer can store the RTR. ahead is the number of receives with the same tag
 // that were posted before.
 func (x *Flow) MayAnnounce(epoch uint32, ahead int) bool {
-	return x != nil && x.epoch == epoch && ahead < maxAhead
+	return x != nil && x.epoch == epoch && ahead < maxAheadOfTag
 }
 
 // Received returns the number of messages of the present epoch from the peer.

@@ -97,7 +97,7 @@ func TestEpoch(t *testing.T) {
 		}
 		for n := range uint32(4) {
 			x.Count(epoch)
-			if x.Received() != n+1 || !x.MayAnnounce(epoch, 0) || x.MayAnnounce(epoch, maxAhead) {
+			if x.Received() != n+1 || !x.MayAnnounce(epoch, 0) || x.MayAnnounce(epoch, maxAheadOfTag) {
 				t.Errorf("epoch %d: %d of %d messages", epoch, x.Received(), n+1)
 			}
 		}
