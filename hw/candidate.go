@@ -7,7 +7,9 @@ import (
 	"strings"
 )
 
-// Candidate is a device that a rank may use. For an RDMA device with several ports it is one port.
+// Candidate is a device that a rank may use. For an RDMA device with several ports it is one port. The
+// launcher assigns candidates to ranks. Which ports package fabric/rdma then uses is decided there, in
+// internal/devices.
 type Candidate struct {
 	Name string `json:"name"`
 	Port int    `json:"port,omitempty"` // from 1; 0 for devices without ports

@@ -15,7 +15,8 @@ import (
 )
 
 // Ports that are not active, and those of devices that cannot be used, are excluded here. Those
-// that lack what the user demands are excluded later, in choice.go.
+// that lack what the user demands are excluded later, in choice.go. The launcher has its own list of
+// ports that may be used, hw.FabricCandidates, from which it assigns ports to ranks.
 
 // Candidate is a port that a domain may use.
 type Candidate struct {
