@@ -30,7 +30,7 @@ import (
 type fallback struct {
 	d       *combined
 	tcp     int              // index of the part
-	rdma    []*rdma.Failover // of the parts that are domains of package rdma
+	rdma    []*rdma.Takeover // of the parts that are domains of package rdma
 	tag     [tagBytes]byte
 	watched time.Time     // when the peers that do not answer were looked at last
 	pairs   map[int]*pair // by peer: those with a question, or with control messages to send
@@ -45,10 +45,10 @@ type fallback struct {
 	handovers handovers             // of peers that were connected
 }
 
-// failoverOf returns the Failover of a domain of package rdma, and nil for any other domain.
-func failoverOf(d fabric.Domain) *rdma.Failover {
-	if r, ok := d.(interface{ Failover() *rdma.Failover }); ok {
-		return r.Failover()
+// takeoverOf returns the Takeover of a domain of package rdma, and nil for any other domain.
+func takeoverOf(d fabric.Domain) *rdma.Takeover {
+	if r, ok := d.(interface{ Takeover() *rdma.Takeover }); ok {
+		return r.Takeover()
 	}
 	return nil
 }
@@ -57,13 +57,13 @@ func failoverOf(d fabric.Domain) *rdma.Failover {
 type question struct {
 	peer  int
 	given uint8
-	rdma  *rdma.Failover // of the domain by which the peer connects; nil if that is not over RDMA
+	rdma  *rdma.Takeover // of the domain by which the peer connects; nil if that is not over RDMA
 }
 
 // pair is the state for a peer that is asked.
 type pair struct {
 	attempt  rdma.Attempt   // as of the last look
-	rdma     *rdma.Failover // of the domain that connects
+	rdma     *rdma.Takeover // of the domain that connects
 	seen     bool           // the attempt goes on
 	reason   string         // why the device of the peer refuses, from its last answer; empty if it does not say
 	asked    bool           // a question is unanswered
@@ -86,7 +86,7 @@ func newFallback(d *combined, n *Node) *fallback {
 		contacted: map[int]bool{}, tcpAddr: map[int][]byte{}, given: map[int]uint8{}}
 	f.handovers = handovers{f: f, moves: map[int]*move{}}
 	for i, p := range d.parts {
-		if r := failoverOf(p.Domain); r != nil {
+		if r := takeoverOf(p.Domain); r != nil {
 			f.rdma = append(f.rdma, r)
 		} else if p.name == transports.TCP.String() {
 			f.tcp = i
@@ -177,7 +177,7 @@ func (f *fallback) progress(answers int) {
 
 // connecting reports whether an RDMA part tries to connect to a peer.
 func (f *fallback) connecting() bool {
-	return slices.ContainsFunc(f.rdma, func(r *rdma.Failover) bool { return r.Connecting() })
+	return slices.ContainsFunc(f.rdma, func(r *rdma.Takeover) bool { return r.Connecting() })
 }
 
 // watch looks for peers that have not answered connection requests over RDMA.
@@ -199,7 +199,7 @@ func (f *fallback) watch() {
 }
 
 // unanswered takes the next step for a peer that has not answered connection requests over RDMA.
-func (f *fallback) unanswered(r *rdma.Failover, peer int, a rdma.Attempt) {
+func (f *fallback) unanswered(r *rdma.Takeover, peer int, a rdma.Attempt) {
 	if p := f.pairs[peer]; a.Heard && (p == nil || !p.proposed) {
 		r.ConfirmAlive(peer, false)
 		return
@@ -258,7 +258,7 @@ func (q *question) refusal() string {
 func (f *fallback) question(peer int, m *control) question {
 	q := question{peer: peer, given: m.given}
 	if c, err := f.d.chooseAfter(peer, m.addr, m.given); err == nil {
-		q.rdma = failoverOf(f.d.parts[c.part].Domain)
+		q.rdma = takeoverOf(f.d.parts[c.part].Domain)
 	}
 	return q
 }
@@ -414,7 +414,7 @@ func (f *fallback) accept(peer int, addr []byte) bool {
 	if m := f.handovers.moves[peer]; m != nil && m.from != nil {
 		return false // MOVE answers it
 	}
-	r := failoverOf(f.d.parts[c.part].Domain)
+	r := takeoverOf(f.d.parts[c.part].Domain)
 	if r == nil {
 		f.send(peer, controlRefuse)
 		return false
@@ -430,7 +430,7 @@ func (f *fallback) accept(peer int, addr []byte) bool {
 
 // change gives up the devices by which a peer with this address would be reached. Those of the next subnet are used from now on,
 // or TCP. Of two processes, only one explains it.
-func (f *fallback) change(peer int, addr []byte, r *rdma.Failover, explain bool) {
+func (f *fallback) change(peer int, addr []byte, r *rdma.Takeover, explain bool) {
 	r.Abandon(peer)
 	f.given[peer]++
 	next, err := f.d.choose(peer, addr)

@@ -45,14 +45,14 @@ type handovers struct {
 
 // move is the state for a peer.
 type move struct {
-	from   *rdma.Failover // of the domain that is left; nil once the next transport was agreed on
+	from   *rdma.Takeover // of the domain that is left; nil once the next transport was agreed on
 	err    error          // why; nil if only the peer knows
 	sent   bool           // MOVE was sent or is in control
 	mine   rdma.Handover
 	theirs *handover        // from MOVE; nil until it arrives
 	addr   []byte           // of the peer
 	given  uint8            // how many pairs of devices were given up when the peer began to be moved
-	old    []*rdma.Failover // of the domains that were left. The user may still have an endpoint of one.
+	old    []*rdma.Takeover // of the domains that were left. The user may still have an endpoint of one.
 
 	control  [][]byte // control messages to send over TCP
 	messages [][]byte // to send over the next transport
@@ -77,7 +77,7 @@ func (h *handovers) progress() {
 }
 
 // begin begins to move a peer, unless that has begun.
-func (h *handovers) begin(r *rdma.Failover, peer int, err error) *move {
+func (h *handovers) begin(r *rdma.Takeover, peer int, err error) *move {
 	m := h.moves[peer]
 	if m == nil {
 		m = &move{given: h.f.given[peer]}
@@ -149,7 +149,7 @@ func (h *handovers) receive(peer int, c control) bool {
 		if err != nil {
 			return false
 		}
-		r := failoverOf(f.d.parts[next.part].Domain)
+		r := takeoverOf(f.d.parts[next.part].Domain)
 		if r == nil || !r.Leave(peer) {
 			return false // the peer was lost before, and the user knows
 		}
@@ -167,7 +167,7 @@ func (h *handovers) receive(peer int, c control) bool {
 
 // accept moves a peer that proposes to give up devices although it is connected by them: the first message over the connection
 // has not reached it.
-func (h *handovers) accept(r *rdma.Failover, peer int, addr []byte) {
+func (h *handovers) accept(r *rdma.Takeover, peer int, addr []byte) {
 	if r.Leave(peer) {
 		h.begin(r, peer, nil).addr = slices.Clone(addr)
 	}

@@ -12,15 +12,15 @@ import (
 
 // A peer that does not answer connection requests may be slow: its program computes, or it is stopped. Or the devices do not
 // reach each other, because of VLANs, partitions, firewalls or routes. A domain cannot distinguish the two. Its user can, if it
-// reaches the peer in another way (package auto asks over TCP). The methods of Failover in this file are for that.
+// reaches the peer in another way (package auto asks over TCP). The methods of Takeover in this file are for that.
 
 // attempt is what an endpoint records until it is connected for the first time.
 type attempt struct {
 	since     time.Duration // when the first REQ was sent, or could not be sent
 	requests  int32         // how many there were; they cannot be sent if there is no route, or if the device refuses the connection
 	heard     bool          // a datagram of the peer has arrived, other than the answer to a probe
-	confirmed bool          // see Failover.ConfirmAlive
-	held      bool          // see Failover.Hold
+	confirmed bool          // see Takeover.ConfirmAlive
+	held      bool          // see Takeover.Hold
 	done      bool          // the peer was connected
 }
 
@@ -42,42 +42,42 @@ type Attempt struct {
 }
 
 // Connecting reports whether this process tries to connect to a peer.
-func (f *Failover) Connecting() bool { return f.cm.connecting.Len() > 0 }
+func (t *Takeover) Connecting() bool { return t.cm.connecting.Len() > 0 }
 
 // Attempts calls each for every peer that this process tries to connect to for the first time, if the
 // peer has not answered for a quarter of a second, or an eighth of the heartbeat.
 //
 // Callers call it often, and many peers may be computing and not answer. So it reads the clock once, and allocates nothing.
-func (f *Failover) Attempts(each func(peer int, a Attempt)) {
-	overdue, now := min(maxOverdue, f.cm.settings.Heartbeat/8), f.cm.clock.Elapsed()
-	for i := range f.cm.connecting.Len() {
-		e := f.cm.connecting.Of(i)
+func (t *Takeover) Attempts(each func(peer int, a Attempt)) {
+	overdue, now := min(maxOverdue, t.cm.settings.Heartbeat/8), t.cm.clock.Elapsed()
+	for i := range t.cm.connecting.Len() {
+		e := t.cm.connecting.Of(i)
 		a := &e.attempt
 		elapsed := now - a.since
 		if a.requests == 0 || a.done || e.ended.Load() != nil || elapsed < overdue {
 			continue
 		}
 		failure := e.retry.Failure()
-		each(e.peer, Attempt{int(a.requests), elapsed, a.heard && failure == nil && f.lost == nil, cmp.Or(failure, e.retry.err),
+		each(e.peer, Attempt{int(a.requests), elapsed, a.heard && failure == nil && t.lost == nil, cmp.Or(failure, e.retry.err),
 			failure != nil && e.retry.Rejected})
 	}
 }
 
 // Refusal returns why this process cannot connect to a peer, or cannot answer its requests, as far as it is known here; nil if it
 // is not. The reasons that the peer gives are not among them.
-func (f *Failover) Refusal(peer int) error {
-	e := f.cm.endpointOf(peer)
+func (t *Takeover) Refusal(peer int) error {
+	e := t.cm.endpointOf(peer)
 	failure := e.retry.Failure()
 	if e.retry.Rejected {
 		failure = nil
 	}
-	return cmp.Or(f.lost, failure, e.retry.err, f.cm.Socket.Refusal)
+	return cmp.Or(t.lost, failure, e.retry.err, t.cm.Socket.Refusal)
 }
 
 // PathTo describes the device and the addresses by which a peer is connected to.
-func (f *Failover) PathTo(peer int) string {
-	ours, theirs := f.cm.rails[0].Address, f.cm.endpointOf(peer).addr.Rails[0]
-	return fmt.Sprintf("device %s, from %v to %v", f.cm.settings.Devices[0], &ours, &theirs)
+func (t *Takeover) PathTo(peer int) string {
+	ours, theirs := t.cm.rails[0].Address, t.cm.endpointOf(peer).addr.Rails[0]
+	return fmt.Sprintf("device %s, from %v to %v", t.cm.settings.Devices[0], &ours, &theirs)
 }
 
 // count records that a REQ was sent, or could not be.
@@ -90,28 +90,28 @@ func (a *attempt) count(now time.Duration) {
 
 // ConfirmAlive records that the process of a peer exists, until it is called with false or the peer is connected. Meanwhile the
 // peer is not lost by its silence.
-func (f *Failover) ConfirmAlive(peer int, alive bool) {
-	e := f.cm.endpointOf(peer)
+func (t *Takeover) ConfirmAlive(peer int, alive bool) {
+	e := t.cm.endpointOf(peer)
 	e.attempt.confirmed = alive && !e.attempt.done
 }
 
 // Retry sends connection requests to a peer as often as at first.
-func (f *Failover) Retry(peer int) {
-	e := f.cm.endpointOf(peer)
-	if f.lost != nil {
+func (t *Takeover) Retry(peer int) {
+	e := t.cm.endpointOf(peer)
+	if t.lost != nil {
 		e.attempt.requests++ // it would fail like the others
 		return
 	}
-	e.retry.reqAt, e.retry.reqInterval = f.cm.clock.Elapsed(), liveness.MinREQInterval
+	e.retry.reqAt, e.retry.reqInterval = t.cm.clock.Elapsed(), liveness.MinREQInterval
 	if e.retry.timer.IsSet() {
-		f.cm.scheduleConnecting(e)
+		t.cm.scheduleConnecting(e)
 	}
 }
 
 // Hold keeps a peer from being connected, or undoes that. It returns false, and does nothing, if it was connected already.
 // While a peer is not connected, this domain has neither taken messages for it nor received messages from it.
-func (f *Failover) Hold(peer int, on bool) bool {
-	e := f.cm.endpointOf(peer)
+func (t *Takeover) Hold(peer int, on bool) bool {
+	e := t.cm.endpointOf(peer)
 	if e.attempt.done {
 		return false
 	}
@@ -121,13 +121,13 @@ func (f *Failover) Hold(peer int, on bool) bool {
 
 // Abandon closes the endpoint of a peer that is held, for good. No event reports it, here or at the peer, if the peer's domain
 // does the same.
-func (f *Failover) Abandon(peer int) {
-	e := f.cm.endpointOf(peer)
+func (t *Takeover) Abandon(peer int) {
+	e := t.cm.endpointOf(peer)
 	if !e.ended.CompareAndSwap(nil, &errAbandoned) {
 		return
 	}
 	e.msgs.In.Discarding, e.attempt.held = true, true
-	f.ended(e)
+	t.ended(e)
 	if e.leaving != nil && e.leaving.left { // before that, the device may access their memory
 		e.endTransfers(errAbandoned.err) // those that began since then
 	}

@@ -27,7 +27,7 @@ func TestAttemptsAllocations(t *testing.T) {
 	const runs = 10
 	found := 0
 	count := func(int, Attempt) { found++ }
-	if n := alloctest.Count(runs, func() { d.failover.Attempts(count) }); n != 0 {
+	if n := alloctest.Count(runs, func() { d.takeover.Attempts(count) }); n != 0 {
 		t.Errorf("%v allocations for %d peers", n, len(ds)-1)
 	}
 	if found != alloctest.Calls(runs)*(len(ds)-1) {

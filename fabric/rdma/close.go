@@ -41,7 +41,7 @@ func (d *domain) Close() error {
 // It returns at once if the device is lost: the peers find by probes that this process has gone.
 func (d *domain) awaitDisconnects() {
 	d.events.Loopback.Clear()
-	if d.failover.lost != nil {
+	if d.takeover.lost != nil {
 		return
 	}
 	for end := time.Now().Add(d.closeTimeout); ; {

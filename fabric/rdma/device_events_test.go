@@ -60,15 +60,15 @@ func TestSimulatedDeviceLost(t *testing.T) {
 func TestSimulatedDeviceLostElsewhere(t *testing.T) {
 	net := verbstest.NewSimulatedNetwork()
 	d := openOne(t, net, Settings{Devices: []string{"gone"}})
-	if !d.failover.Hold(1, true) || !d.failover.Hold(1, false) {
+	if !d.takeover.Hold(1, true) || !d.takeover.Hold(1, false) {
 		t.Fatal("the peer is connected")
 	}
 	net.RemoveDevice("gone")
 	waittest.Poll(t, "the device is lost", func() bool {
 		if got := pollTimes(t, d, 1); len(got) > 0 {
-			t.Fatalf("%+v, lost: %v", got, d.failover.lost)
+			t.Fatalf("%+v, lost: %v", got, d.takeover.lost)
 		}
-		return d.failover.lost != nil
+		return d.takeover.lost != nil
 	})
 }
 
@@ -182,13 +182,13 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 		ds := openEach(t, net, "gone", "b", "c")
 		closeAtOnce(ds)
 		d := ds[0]
-		d.failover.Await()
+		d.takeover.Await()
 		connectPeers(t, d, ds[1])
 		net.RemoveDevice("gone")
 		var leaving []int
 		waittest.Poll(t, "the peer is handed over", func() bool {
 			pollTimes(t, d, 1)
-			d.failover.Leaving(func(peer int, err error) {
+			d.takeover.Leaving(func(peer int, err error) {
 				leaving = append(leaving, peer)
 				if !errors.Is(err, verbs.ErrDeviceLost) || errors.Is(err, fabric.ErrPeerDown) { // another transport reaches it
 					t.Error(err)
@@ -196,31 +196,31 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 			})
 			return len(leaving) > 0
 		})
-		if _, ok := d.failover.Left(1); !ok || leaving[0] != 1 || d.eps[1].Send(nil, nil) != fabric.ErrAgain {
+		if _, ok := d.takeover.Left(1); !ok || leaving[0] != 1 || d.eps[1].Send(nil, nil) != fabric.ErrAgain {
 			t.Errorf("leaves %d: %v", leaving, ok)
 		}
 		if err := d.eps[2].Send([]byte("message"), nil); err != fabric.ErrAgain {
 			t.Fatal(err)
 		}
-		d.failover.ConfirmAlive(2, true)
+		d.takeover.ConfirmAlive(2, true)
 		var a Attempt
 		waittest.Poll(t, "the attempt is overdue", func() bool {
 			pollTimes(t, d, 1)
-			d.failover.Attempts(func(peer int, at Attempt) { a = at })
+			d.takeover.Attempts(func(peer int, at Attempt) { a = at })
 			return a.Requests > 0
 		})
-		if !errors.Is(a.Err, verbs.ErrDeviceLost) || a.Heard || !d.failover.Connecting() {
+		if !errors.Is(a.Err, verbs.ErrDeviceLost) || a.Heard || !d.takeover.Connecting() {
 			t.Errorf("%+v", a)
 		}
 		if abandoned {
-			if !d.failover.Hold(2, true) {
+			if !d.takeover.Hold(2, true) {
 				t.Error("the peer counts as connected")
 			}
-			d.failover.Abandon(2)
+			d.takeover.Abandon(2)
 			if err := d.eps[2].Send([]byte("message"), nil); err != fabric.ErrAgain { // its user may not know yet
 				t.Errorf("a send to a peer that another transport reaches: %v", err)
 			}
-			if got := pollTimes(t, d, enoughPolls); len(got) > 0 || d.failover.Connecting() {
+			if got := pollTimes(t, d, enoughPolls); len(got) > 0 || d.takeover.Connecting() {
 				t.Errorf("%+v", got)
 			}
 			continue
@@ -229,7 +229,7 @@ func TestSimulatedDeviceLostAwait(t *testing.T) {
 		if got := pollTimes(t, d, enoughPolls); len(got) > 0 {
 			t.Errorf("%+v", got)
 		}
-		d.failover.ConfirmAlive(2, false)
+		d.takeover.ConfirmAlive(2, false)
 		checkDeviceLost(t, d, "gone", 1)
 	}
 }

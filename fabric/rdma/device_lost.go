@@ -18,7 +18,7 @@ import (
 // first rail, connections are made again without it: messages travel over the first rail, and transfers are repeated over
 // the other rails. If it is the first, the domain cannot continue. Completions of what arrived before the loss are still polled.
 //
-// If the user of the domain has another transport (see Failover.Await), peers that were connected
+// If the user of the domain has another transport (see Takeover.Await), peers that were connected
 // are handed over to it, see handover.go. Peers that were never connected wait for it: they are
 // listed as peers that do not answer, with the lost device as the reason. Without an agreement on
 // another transport they are lost after the heartbeat. If there is no other transport, all peers
@@ -45,12 +45,12 @@ func (c *completions) railLost(r *rail, err error) error {
 
 // loseDevice ends all endpoints because the device is lost. err says which.
 func (d *domain) loseDevice(err error) {
-	if d.failover.lost != nil {
+	if d.takeover.lost != nil {
 		return
 	}
-	d.failover.lost, d.stopped = fmt.Errorf("the device is lost: %w", err), true
+	d.takeover.lost, d.stopped = fmt.Errorf("the device is lost: %w", err), true
 	if !errors.Is(err, verbs.ErrDeviceLost) {
-		d.failover.lost = fmt.Errorf("device %s cannot be used any more: %w", d.rails[0].Dev.Name(), err)
+		d.takeover.lost = fmt.Errorf("device %s cannot be used any more: %w", d.rails[0].Dev.Name(), err)
 	}
 	for _, r := range d.rails {
 		d.sleeper.Ignore(r.Index)
@@ -72,19 +72,19 @@ func (d *domain) loseDevice(err error) {
 		d.cm.connecting.Remove(&e.retry.timer)
 		e.conn.Reset()
 		e.teardown, e.disconnect = nil, disconnectDone
-		if down[e] == nil && e.ended.Load() == nil && (e.leaving != nil || d.failover.mayTakeOver(e)) {
-			d.failover.leaveLost(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.failover.lost))
+		if down[e] == nil && e.ended.Load() == nil && (e.leaving != nil || d.takeover.mayTakeOver(e)) {
+			d.takeover.leaveLost(e, fmt.Errorf("fabric/rdma: peer %d: %w", e.peer, d.takeover.lost))
 			continue
 		}
-		if d.failover.awaited && !e.attempt.done && e.ended.Load() == nil {
+		if d.takeover.awaited && !e.attempt.done && e.ended.Load() == nil {
 			d.poster.Keep(&e.lanes, func(*posting.QueuePair) bool { return false })
 			d.recvs.Detach(&e.msgs)
 			if waiting {
-				d.failover.awaitOther(e)
+				d.takeover.awaitOther(e)
 			}
 			continue
 		}
-		why := cmp.Or(down[e], fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, d.failover.lost))
+		why := cmp.Or(down[e], fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, d.takeover.lost))
 		if e.ended.CompareAndSwap(nil, &endReason{why}) {
 			d.events.Put(messages.Event{Kind: fabric.PeerDown, Peer: &e.msgs, Err: why})
 		}
@@ -102,7 +102,7 @@ func (d *domain) pollStopped(evs []fabric.Event) (int, error) {
 	}
 	d.events.Release(&d.recvs)
 	d.events.Begin(nil)
-	return d.pollLost(evs, d.failover.lost)
+	return d.pollLost(evs, d.takeover.lost)
 }
 
 // armStopped is Arm once the domain was closed or its device is lost.
@@ -113,7 +113,7 @@ func (d *domain) armStopped() (int, bool, error) {
 	d.events.Release(&d.recvs)
 	d.events.Begin(nil)
 	d.sleeper.Begin()
-	return d.armLost(d.failover.lost)
+	return d.armLost(d.takeover.lost)
 }
 
 // pollLost ends a Poll that has failed: the device is lost. It delivers the events that say so, and those of before.
@@ -140,11 +140,11 @@ func (d *domain) armLost(err error) (int, bool, error) {
 const lostInterval = 50 * time.Millisecond
 
 // awaitOther lists a peer that cannot be connected to because the device is lost.
-func (f *Failover) awaitOther(e *endpoint) {
-	now := f.cm.clock.Elapsed()
+func (t *Takeover) awaitOther(e *endpoint) {
+	now := t.cm.clock.Elapsed()
 	e.attempt.count(now)
-	e.retry.err, e.retry.pending = f.lost, true
-	f.cm.addConnecting(e, now)
+	e.retry.err, e.retry.pending = t.lost, true
+	t.cm.addConnecting(e, now)
 }
 
 // progressLost does what is left to do without a device: it lists the peers that wait for another transport, and ends those that
@@ -155,7 +155,7 @@ func (d *domain) progressLost() {
 			if e.leaving != nil {
 				e.endTransfers(errAbandoned.err)
 			} else if e.ended.Load() == nil && !e.retry.timer.IsSet() && !e.attempt.held {
-				d.failover.awaitOther(e)
+				d.takeover.awaitOther(e)
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func (d *domain) progressLost() {
 			d.cm.connecting.Remove(&e.retry.timer)
 		case now-e.attempt.since >= d.settings.Heartbeat && !e.attempt.confirmed && !e.attempt.held:
 			d.cm.connecting.Remove(&e.retry.timer)
-			e.peerDown(fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, d.failover.lost))
+			e.peerDown(fmt.Errorf("fabric/rdma: peer %d: %w: %w", e.peer, fabric.ErrPeerDown, d.takeover.lost))
 		}
 	}
 }

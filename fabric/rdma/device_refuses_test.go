@@ -40,7 +40,7 @@ func TestSimulatedNoAccessAfterLoss(t *testing.T) {
 			ds := openEach(t, net, "a0", "b0")
 			connectPeers(t, ds[0], ds[1])
 			if other {
-				ds[0].failover.Await()
+				ds[0].takeover.Await()
 			}
 			r := newReader(t, ds[0], ds[1], 1<<16)
 			net.SetPaused(true)
@@ -98,7 +98,7 @@ func TestSimulatedSerializedLoss(t *testing.T) {
 	refuseOn(net, "a0", verbstest.CallPoll, syscall.EINVAL)
 	waittest.Poll(t, "the device counts as lost", func() bool {
 		pollTimes(t, ds[0], 1)
-		return ds[0].failover.lost != nil
+		return ds[0].takeover.lost != nil
 	})
 	writers.Wait()
 	net.RefuseOn(nil)

@@ -98,7 +98,7 @@
 //	posting:        internal/posting (queue pairs with their requests in flight, which of them gets a piece, doorbells)
 //	polling:        poll.go, completions.go (completions: what has arrived, what was carried out), internal/sleep (which
 //	                queues report completions, what wakes), sleep.go
-//	failover:       failover.go (Failover), attempt.go (peers that were never connected), handover.go (peers that were)
+//	takeover:       takeover.go (Takeover), attempt.go (peers that were never connected), handover.go (peers that were)
 //	devices:        internal/devices (which of them are used, what they grant), reach.go (which domains of two processes
 //	                reach each other), rail.go, device_error.go, device_events.go, device_lost.go
 //	configuration:  transport.go, settings.go, limits.go, attributes.go (what explain shows), open.go

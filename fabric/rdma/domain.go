@@ -19,7 +19,7 @@ import (
 var _ fabric.Domain = (*domain)(nil)
 
 // domain is one process's membership. It consists of completions (what has arrived, and what was
-// carried out), connManager (connections to peers), Failover (peers that another transport takes
+// carried out), connManager (connections to peers), Takeover (peers that another transport takes
 // over), and parts from the packages in internal. A field belongs to the goroutine that calls the methods of
 // [fabric.Domain], unless its comment says that it is atomic or guarded by poster.Mu.
 type domain struct {
@@ -50,7 +50,7 @@ type domain struct {
 	liveness    liveness.Limits // constant
 
 	deviceEvents devices.Events
-	failover     Failover
+	takeover     Takeover
 
 	// poster posts requests. Read and Write do so in any goroutine. Its lock also guards connManager.requested, and the fields of
 	// endpoints of which that is said.
@@ -73,9 +73,9 @@ func (d *domain) Caps() fabric.Caps { return d.caps }
 // counted, because devices do not report them.
 func (d *domain) Retransmits() uint64 { return d.retransmits }
 
-// Failover returns the part of the domain that moves peers to another transport. Callers find this
+// Takeover returns the part of the domain that moves peers to another transport. Callers find this
 // method by type assertion.
-func (d *domain) Failover() *Failover { return &d.failover }
+func (d *domain) Takeover() *Takeover { return &d.takeover }
 
 // Settings returns the settings in force, with the devices that were chosen. Callers find this method by type assertion.
 func (d *domain) Settings() Settings {
@@ -89,7 +89,7 @@ func (d *domain) Register(b []byte) (fabric.Region, error) {
 		return fabric.Region{}, errDomainClosed.err
 	}
 	r, err := d.regions.Add(b)
-	if err != nil && (d.failover.lost != nil || errors.Is(err, verbs.ErrDeviceLost)) { // another domain takes over, see handover.go
+	if err != nil && (d.takeover.lost != nil || errors.Is(err, verbs.ErrDeviceLost)) { // another domain takes over, see handover.go
 		err = fmt.Errorf("%w: %w", fabric.ErrNotSupported, err)
 	}
 	return r, err
@@ -119,8 +119,8 @@ func (d *domain) Connect(peer int, addr []byte) (fabric.Endpoint, error) {
 	if err := exported(d.cm.CheckPaths(&a)); err != nil {
 		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w", peer, err)
 	}
-	if d.failover.lost != nil && !d.failover.awaited {
-		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", peer, fabric.ErrPeerDown, d.failover.lost)
+	if d.takeover.lost != nil && !d.takeover.awaited {
+		return nil, fmt.Errorf("fabric/rdma: connect to peer %d: %w: %w", peer, fabric.ErrPeerDown, d.takeover.lost)
 	}
 	e := d.endpointOf(peer)
 	e.addr.Address, e.conn.PeerIncarnation = a, a.Incarnation

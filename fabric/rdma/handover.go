@@ -10,7 +10,7 @@ import (
 
 // A domain may be unable to continue with a peer that was connected although the peer's process exists: because the device of the
 // first rail is lost, here or at the peer, or because the link stays down. If the user of the domain has another transport (see
-// Failover.Await), it takes over. Package auto describes the protocol. The part of this domain is:
+// Takeover.Await), it takes over. Package auto describes the protocol. The part of this domain is:
 //
 //  1. leave begins. From now on Send returns fabric.ErrAgain, Reads and Writes end with fabric.ErrNotSupported, and no connection
 //     is made to the peer. The queue pairs are closed as always, so all that has arrived is received.
@@ -25,13 +25,13 @@ import (
 // of the other side. Then the peers are lost for each other.
 
 // mayTakeOver reports whether another transport may take over a peer that was connected.
-func (f *Failover) mayTakeOver(e *endpoint) bool {
-	return f.awaited && e.attempt.done && !e.peerClosing && e.ended.Load() == nil
+func (t *Takeover) mayTakeOver(e *endpoint) bool {
+	return t.awaited && e.attempt.done && !e.peerClosing && e.ended.Load() == nil
 }
 
 // ended is called when an endpoint has ended, whether it is handed over or not.
-func (f *Failover) ended(e *endpoint) {
-	f.leavers = slices.DeleteFunc(f.leavers, func(o *endpoint) bool { return o == e })
+func (t *Takeover) ended(e *endpoint) {
+	t.leavers = slices.DeleteFunc(t.leavers, func(o *endpoint) bool { return o == e })
 }
 
 // leaving is the state of an endpoint that is handed over to another transport.
@@ -49,74 +49,74 @@ type Handover struct {
 }
 
 // giveUp ends the attempts to reach a peer that was connected: another transport takes over, or the peer is lost.
-func (f *Failover) giveUp(e *endpoint, err error) {
-	if f.mayTakeOver(e) {
-		f.leave(e, err)
+func (t *Takeover) giveUp(e *endpoint, err error) {
+	if t.mayTakeOver(e) {
+		t.leave(e, err)
 	} else {
 		e.declareDown(err)
 	}
 }
 
 // leave begins to hand over a peer to another transport.
-func (f *Failover) leave(e *endpoint, err error) {
+func (t *Takeover) leave(e *endpoint, err error) {
 	if e.leaving != nil {
 		return
 	}
-	f.cm.poster.Mu.Lock()
+	t.cm.poster.Mu.Lock()
 	e.leaving = &leaving{err: err}
-	f.cm.poster.Mu.Unlock()
+	t.cm.poster.Mu.Unlock()
 	e.attempt.held = true
-	f.leavers = append(f.leavers, e)
-	f.cm.connecting.Remove(&e.retry.timer)
+	t.leavers = append(t.leavers, e)
+	t.cm.connecting.Remove(&e.retry.timer)
 	switch {
 	case e.teardown != nil: // finishTeardown goes on
 	case e.lanes.Queues == nil:
-		f.hasLeft(e)
+		t.hasLeft(e)
 	default:
 		e.declareBroken(err)
 	}
 }
 
 // hasLeft is called when the queue pairs of an endpoint that is handed over are closed.
-func (f *Failover) hasLeft(e *endpoint) {
+func (t *Takeover) hasLeft(e *endpoint) {
 	e.conn.Reset()
 	e.leaving.left, e.disconnect = true, disconnectDone
 	e.endTransfers(errAbandoned.err)
-	f.cm.clock.FastPolls = 0
+	t.cm.clock.FastPolls = 0
 }
 
 // leaveLost is leave for an endpoint whose device is lost.
-func (f *Failover) leaveLost(e *endpoint, err error) {
-	f.leave(e, err)
+func (t *Takeover) leaveLost(e *endpoint, err error) {
+	t.leave(e, err)
 	if !e.leaving.left {
 		for _, q := range e.lanes.Queues {
 			_ = q.QP.Close() // it accesses no memory any more: see peers.stopReceiving
 		}
 		e.keepUnacked()
-		f.hasLeft(e)
+		t.hasLeft(e)
 	}
 }
 
 // Leaving calls each for every peer that is to be handed over, from leave to Abandon.
-func (f *Failover) Leaving(each func(peer int, err error)) {
-	for _, e := range f.leavers {
+func (t *Takeover) Leaving(each func(peer int, err error)) {
+	for _, e := range t.leavers {
 		each(e.peer, e.leaving.err)
 	}
 }
 
 // Leave hands over a peer at the request of the peer. It returns false if the endpoint of the peer has ended.
-func (f *Failover) Leave(peer int) bool {
-	e := f.cm.endpointOf(peer)
+func (t *Takeover) Leave(peer int) bool {
+	e := t.cm.endpointOf(peer)
 	if e.ended.Load() != nil || e.addr.Rails == nil {
 		return false
 	}
-	f.leave(e, fmt.Errorf("fabric/rdma: peer %d: %w: the peer cannot continue", peer, fabric.ErrPeerDown))
+	t.leave(e, fmt.Errorf("fabric/rdma: peer %d: %w: the peer cannot continue", peer, fabric.ErrPeerDown))
 	return true
 }
 
 // Left returns the final state of the messages with a peer that is handed over. ok is false until it is final.
-func (f *Failover) Left(peer int) (h Handover, ok bool) {
-	e := f.cm.endpointOf(peer)
+func (t *Takeover) Left(peer int) (h Handover, ok bool) {
+	e := t.cm.endpointOf(peer)
 	if e.leaving == nil || !e.leaving.left || e.msgs.Held > 0 || e.ended.Load() != nil {
 		return h, false
 	}
@@ -124,14 +124,14 @@ func (f *Failover) Left(peer int) (h Handover, ok bool) {
 }
 
 // Unreceived returns copies of the messages that the peer has not received, oldest first. received is their number at the peer.
-func (f *Failover) Unreceived(peer int, received uint32) [][]byte {
-	e := f.cm.endpointOf(peer)
+func (t *Takeover) Unreceived(peer int, received uint32) [][]byte {
+	e := t.cm.endpointOf(peer)
 	var list [][]byte
 	for _, r := range e.unacked {
 		if int32(r.Seq-received) >= 0 {
-			list = append(list, slices.Clone(f.cm.poster.Sends.Mem(r.Slot)[messages.HeaderBytes:r.Bytes]))
+			list = append(list, slices.Clone(t.cm.poster.Sends.Mem(r.Slot)[messages.HeaderBytes:r.Bytes]))
 		}
-		f.cm.poster.Sends.Give(r.Slot)
+		t.cm.poster.Sends.Give(r.Slot)
 	}
 	e.unacked = nil
 	return list

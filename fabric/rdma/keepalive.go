@@ -77,7 +77,7 @@ func (e *endpoint) visit() {
 	case liveness.Down:
 		err := fmt.Errorf("fabric/rdma: peer %d: %w: its device has not answered for %v", e.peer, fabric.ErrPeerDown,
 			d.liveness.Duration(int(k.Missed)))
-		d.failover.giveUp(e, d.rails[0].explainSilence(err))
+		d.takeover.giveUp(e, d.rails[0].explainSilence(err))
 	}
 }
 

@@ -94,7 +94,7 @@ func (d *domain) join(params verbs.Params, report func(text string)) {
 	m.poster, m.recvs, m.clock, m.limits = &d.poster, &d.recvs, &d.clock, &d.liveness
 	d.completions = completions{eps: d.eps, cm: m, poster: &d.poster, recvs: &d.recvs, events: &d.events, sleeper: &d.sleeper,
 		clock: &d.clock}
-	d.failover.cm = m
+	d.takeover.cm = m
 }
 
 // serialize decides when doorbells are rung: with each request if that is a store on all rails. Then the queue pairs are

@@ -57,17 +57,17 @@ func receivesRefused(t *testing.T, net *verbstest.SimulatedNetwork, a, b *domain
 		mayArm(t, b)
 		b.recvs.Retry.At = 0
 		pollBoth(t, []*domain{b}, "the device is asked again", func() bool {
-			return b.recvs.Retry.Refusals > tries || b.failover.lost != nil
+			return b.recvs.Retry.Refusals > tries || b.takeover.lost != nil
 		})
 	}
-	if b.failover.lost != nil {
-		t.Fatal(b.failover.lost)
+	if b.takeover.lost != nil {
+		t.Fatal(b.takeover.lost)
 	}
 	if lasting {
 		b.recvs.Retry.At, b.recvs.Retry.Since = 0, b.recvs.Retry.Since-liveness.MaxSeries
-		pollBoth(t, []*domain{b}, "the device is given up", func() bool { return b.failover.lost != nil })
-		if !errors.Is(b.failover.lost, syscall.EAGAIN) {
-			t.Error(b.failover.lost)
+		pollBoth(t, []*domain{b}, "the device is given up", func() bool { return b.takeover.lost != nil })
+		if !errors.Is(b.takeover.lost, syscall.EAGAIN) {
+			t.Error(b.takeover.lost)
 		}
 		closeAtOnce([]*domain{a, b})
 	}

@@ -54,7 +54,7 @@ func (e *endpoint) peerDown(err error) {
 	if lost {
 		e.d.events.Put(messages.Event{Kind: fabric.PeerDown, Peer: &e.msgs, Err: err})
 	}
-	e.d.failover.ended(e)
+	e.d.takeover.ended(e)
 	e.release()
 }
 

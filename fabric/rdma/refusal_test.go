@@ -77,11 +77,11 @@ func TestSimulatedRejected(t *testing.T) {
 	if err := ds[0].eps[1].retry.Failure(); !errors.Is(err, syscall.ENOMEM) || !errors.Is(err, fabric.ErrNotSupported) {
 		t.Errorf("%v", err)
 	}
-	if err := ds[0].failover.Refusal(1); err != nil { // that is the peer's
+	if err := ds[0].takeover.Refusal(1); err != nil { // that is the peer's
 		t.Error(err)
 	}
 	ds[0].eps[1].retry.err = datagrams.ErrResolving
-	if err := ds[0].failover.Refusal(1); err != datagrams.ErrResolving {
+	if err := ds[0].takeover.Refusal(1); err != datagrams.ErrResolving {
 		t.Errorf("a reason of this process beside that of the peer: %v", err)
 	}
 	connectPeers(t, ds[0], ds[1])
@@ -197,8 +197,8 @@ func (l *lastCallRefused) run(t *testing.T, call verbstest.SimulatedCall, poor i
 	connectPeers(t, ds[0], ds[1])
 	connectPeers(t, ds[1], ds[0])
 	if l.other {
-		ds[0].failover.Await()
-		ds[1].failover.Await()
+		ds[0].takeover.Await()
+		ds[1].takeover.Await()
 	}
 	ds[poor].rails[0].portDown = l.down
 	refuseOn(net, "poor0", call, syscall.ETIMEDOUT)
@@ -322,7 +322,7 @@ func TestSimulatedAttemptWhileClosing(t *testing.T) {
 		pollTimes(t, d, progressEvery)
 	}
 	listed := 0
-	d.failover.Attempts(func(int, Attempt) { listed++ })
+	d.takeover.Attempts(func(int, Attempt) { listed++ })
 	if listed != 1 || e.teardown == nil {
 		t.Errorf("the peer is listed %d times; its connection is being closed: %v", listed, e.teardown != nil)
 	}
@@ -347,7 +347,7 @@ func TestSimulatedDatagramsRefused(t *testing.T) {
 	pollBoth(t, ds, "a REQ is sent", func() bool { return rich.eps[0].conn.State == cm.StateREQSent })
 	letPass(rich)
 	pollBoth(t, ds, "a probe is answered", func() bool { return rich.eps[0].retry.silence.Answered > 0 })
-	rich.failover.Attempts(func(_ int, a Attempt) {
+	rich.takeover.Attempts(func(_ int, a Attempt) {
 		if a.Heard {
 			t.Errorf("%+v", a)
 		}
@@ -356,7 +356,7 @@ func TestSimulatedDatagramsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	pollBoth(t, ds[:1], "the connection is refused", func() bool { return poor.eps[1].retry.Failed > 0 })
-	if err := poor.failover.Refusal(1); !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "ibv_modify_qp to RESET") {
+	if err := poor.takeover.Refusal(1); !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "ibv_modify_qp to RESET") {
 		t.Error(err)
 	}
 	net.RefuseOn(nil)

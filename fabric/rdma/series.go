@@ -126,12 +126,12 @@ func (e *endpoint) endSeries(lasts time.Duration) bool {
 	err := &givenUp{fmt.Sprintf("%d attempts in a row failed in %v, the last one: ", r.Failed, lasts.Round(10*time.Millisecond)),
 		e.retry.explainLost(r.Why)}
 	switch {
-	case d.failover.mayTakeOver(e):
+	case d.takeover.mayTakeOver(e):
 		tooLong := liveness.LastsTooLong(r.Failed, lasts) || r.Failed >= least && lasts >= d.settings.Heartbeat
 		if !tooLong || d.rails[0].portDown && lasts < d.settings.Heartbeat {
 			return false
 		}
-		d.failover.leave(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w", e.peer, err))
+		d.takeover.leave(e, fmt.Errorf("fabric/rdma: connect to peer %d: %w", e.peer, err))
 	case r.Failed < least || lasts < d.settings.Heartbeat || e.attempt.confirmed || e.attempt.held:
 		return false
 	default:

@@ -147,7 +147,7 @@ func testTransferWhileLeaving(t *testing.T, abandoned bool) {
 	connectPeers(t, ds[0], ds[1])
 	near, far := registerBoth(t, ds[0], ds[1])
 	d, e := ds[0], ds[0].eps[1]
-	d.failover.Await()
+	d.takeover.Await()
 	net.SetPaused(true)
 	write := func(token uint64) {
 		if _, err := e.Write(near.mem, near.region, far.region.Remote, token); err != nil {
@@ -158,12 +158,12 @@ func testTransferWhileLeaving(t *testing.T, abandoned bool) {
 	if e.lanes.Ops.First.Posted == 0 {
 		t.Fatal("the transfer is not in flight")
 	}
-	d.failover.leave(e, verbs.ErrState)
+	d.takeover.leave(e, verbs.ErrState)
 	e.tearDown()
 	write(2)
 	d.cm.connectRequested()
 	if abandoned {
-		d.failover.Abandon(1)
+		d.takeover.Abandon(1)
 	}
 	if n := d.poster.Transfers.Active.Load(); n != 2 {
 		t.Errorf("%d transfers are active before the queue pairs are closed, want 2", n)

@@ -66,8 +66,8 @@ func (f failedAgain) run(t *testing.T) {
 		return verbs.StatusSuccess
 	}
 	if f.other {
-		ds[0].failover.Await()
-		ds[1].failover.Await()
+		ds[0].takeover.Await()
+		ds[1].takeover.Await()
 	}
 	if f.receive {
 		net.FailReceives(status)

@@ -23,7 +23,7 @@ func (e *endpoint) checkSilence(now time.Duration) bool {
 	}
 	if s.TooLong(&d.liveness) {
 		s.Next(now, &d.liveness)
-		d.failover.giveUp(e, e.silentError())
+		d.takeover.giveUp(e, e.silentError())
 		return true
 	}
 	s.Probing()

@@ -119,7 +119,7 @@ func closeAtOnce(ds []*domain) {
 func letPass(d *domain) {
 	d.clock.Start = d.clock.Start.Add(-d.liveness.Interval)
 	d.clock.ReadAt = 0
-	d.failover.FullPoll()
+	d.takeover.FullPoll()
 }
 
 // send sends a message. If the two are not connected, that takes a while.

@@ -86,7 +86,7 @@ func (d *domain) finishTeardown(e *endpoint) error {
 		}
 		return nil
 	case e.leaving != nil:
-		d.failover.hasLeft(e)
+		d.takeover.hasLeft(e)
 		return nil
 	case t.Broken != nil:
 		d.reconnect(e, t.Broken)
