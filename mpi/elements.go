@@ -63,14 +63,16 @@ func allgatherParts[T any](op string, c *Comm, dst []T, counts, displs []int, sr
 	return parts, ownPart(op, c, dst, parts, src), nil
 }
 
-// alltoallParts returns the parts of dst and src, which are the same if the call is in place.
+// alltoallParts returns the parts of dst and src, which are the same if the call is in place. Two slices
+// without elements cannot be told apart: the call is in place if no counts are given for src.
 func alltoallParts[T any](op string, dst []T, rcounts, rdispls []int, src []T, scounts, sdispls []int) (
 	in, out []View, err error,
 ) {
 	if in, err = partsOf(op, dst, rcounts, rdispls); err != nil {
 		return nil, nil, err
 	}
-	if len(src) > 0 && len(src) == len(dst) && &src[0] == &dst[0] {
+	nothing := len(dst) == 0 && len(src) == 0 && scounts == nil
+	if nothing || len(src) > 0 && len(src) == len(dst) && &src[0] == &dst[0] {
 		return in, in, nil
 	}
 	out, err = partsOf(op, src, scounts, sdispls)

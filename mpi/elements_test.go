@@ -108,6 +108,36 @@ func TestElements(t *testing.T) {
 	})
 }
 
+// TestAlltoallvOfNothing: an Alltoallv of structs in place works at a rank that has no elements, in all
+// forms. Counts that do not fit the ranks are an error there as well.
+func TestAlltoallvOfNothing(t *testing.T) {
+	mpitest.Run(t, 3, func(p *mpi.Process) error {
+		c := p.World()
+		x, counts := make([]dense, min(c.Rank(), 1)), []int{0, 0, 0}
+		if c.Rank() > 0 {
+			x[0].ID, counts[3-c.Rank()] = int64(c.Rank()), 1
+		}
+		err := mpi.Alltoallv(c, x, counts, nil, x, nil, nil)
+		r, failed := mpi.Ialltoallv(c, x, counts, nil, x, nil, nil)
+		if failed == nil {
+			_, failed = r.Wait()
+		}
+		if err = errors.Join(err, failed); err != nil {
+			return err
+		}
+		if r, err = mpi.AlltoallvInit(c, x, counts, nil, x, nil, nil); err == nil {
+			err = r.Start()
+		}
+		if err == nil {
+			_, err = r.Wait()
+		}
+		if err = errors.Join(err, r.Free()); err != nil || c.Rank() > 0 {
+			return errors.Join(err, check(c.Rank() == 0 || x[0].ID == int64(3-c.Rank()), "got %v", x))
+		}
+		return wantClass("no counts of src", mpi.Alltoallv(p.Self(), x, []int{0}, nil, x, []int{}, nil), mpi.ErrCount)
+	})
+}
+
 // TestWrongElements: types with pointers are errors that name the field, and counts that exceed a slice are errors.
 func TestWrongElements(t *testing.T) {
 	type named struct {
