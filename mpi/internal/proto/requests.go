@@ -36,8 +36,8 @@ func (e *Engine) Requests() *Requests { return &e.requests }
 
 const slabSize = 64
 
-// take returns an active request. It has no data, no error and no flags, since release has cleared
-// them; its status and its route are those of an earlier use.
+// take returns an active request. It has no data and no error, and no flags but inSet, which
+// anyWait.take may have set. Its status and its route are those of an earlier use.
 func (q *Requests) take() *Request {
 	r := q.free
 	if r == nil {

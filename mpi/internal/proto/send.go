@@ -64,8 +64,11 @@ func (e *Engine) Isend(to Route, buf []byte, mode Mode) (Handle, error) {
 	if len(buf) <= p.maxEager && mode == Standard && (e.hints.plainSends || e.plainSendsIn(to.Context)) {
 		wire.Envelope{Kind: wire.Eager, Context: to.Context, Match: to.Match}.Put(&e.scratch)
 		if e.sendEager(p, buf) == nil {
-			// Nothing waits for the request, since no handle of it is in use yet.
-			r.status, r.state = emptyStatus, done
+			// No goroutine waits for the request, since no handle of it is in use yet. But it may be a
+			// member of a waitSet, see anyWait.take.
+			if r.status, r.state = emptyStatus, done; r.flags&inSet != 0 {
+				r.member.set.list(r)
+			}
 			h := r.handle()
 			p.link.Out(len(buf))
 			e.rec.Active.End(to.Op, len(buf), began)

@@ -233,3 +233,46 @@ func TestWaitSetReplaced(t *testing.T) {
 		}
 	}
 }
+
+// TestIsendIntoSet: a send that has ended at once is found by the next call that waits for any of many
+// requests, if it takes the place of a request which such a call has collected.
+func TestIsendIntoSet(t *testing.T) {
+	e := open(t, 2, nil, nil)[0]
+	if err := e.Send(to(0, 1, 1), nil, Standard); err != nil { // connects, so that the next send ends at once
+		t.Fatal(err)
+	}
+	hs := make([]Handle, 100)
+	for i := range hs {
+		hs[i] = e.Requests().StartGrequest()
+	}
+	testAny := func() int {
+		i, _, _, err := e.Requests().TestAny(perf.Testany, hs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	const place = 50
+	e.Requests().CompleteGrequest(hs[place], nil)
+	found := -1
+	for range hs {
+		if found = testAny(); found == place {
+			break
+		}
+	}
+	for range 5 { // the next call looks at other handles
+		testAny()
+	}
+	h, err := e.Isend(to(0, 1, 1), make([]byte, 8), Standard)
+	if hs[place] = h; err != nil || found != place {
+		t.Fatalf("found %d, %v", found, err)
+	}
+	if i := testAny(); i != place {
+		t.Errorf("found %d, want %d", i, place)
+	}
+	for _, h := range hs {
+		if h.r != nil {
+			e.Requests().CompleteGrequest(h, nil)
+		}
+	}
+}
