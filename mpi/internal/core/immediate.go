@@ -254,11 +254,13 @@ func (x *immediate) callChecked(g *collState) (err error) {
 		var h coll.Handle
 		switch s := &x.plan.Steps[i]; s.Kind {
 		case coll.StepSend:
-			h, err = g.Isend(s.Peer, s.A)
-			started = append(started, h)
+			if h, err = g.Isend(s.Peer, s.A); err == nil {
+				started = append(started, h)
+			}
 		case coll.StepRecv:
-			h, err = g.Irecv(s.Peer, s.Dst)
-			started = append(started, h)
+			if h, err = g.Irecv(s.Peer, s.Dst); err == nil {
+				started = append(started, h)
+			}
 		case coll.StepWait:
 			err = g.Waitall(started)
 			started = started[:0]
