@@ -44,6 +44,11 @@
 // (copyLoops): unrolled, not unrolled, with pauses for stores that meet in few sets of the first-level cache, and in tiles
 // for a matrix that is copied by columns.
 //
+// # Concurrency
+//
+// All functions may be called concurrently; a buffer only if its memory allows it. Moving data does
+// not allocate.
+//
 // # Files
 //
 //	kind.go, external.go         the kinds of basic elements, and their form in external32 data
@@ -56,6 +61,4 @@
 //	mover.go, mover_unsafe.go    carry out a program for a range of packed bytes
 //	overlap.go                   finds entries of a type that overlap
 //	errors.go                    the errors, and arithmetic that notices overflow
-//
-// All functions may be called concurrently; a buffer only if its memory allows it. Moving data does not allocate.
 package datatype
