@@ -37,7 +37,7 @@
 // not possible. With put the receiver sends its key first, in an RTR (ready to receive): in
 // contexts whose hints permit it. A synchronous message can be withdrawn as an RTS can.
 //
-// A receiver stores unexpected messages up to a bound. Near the bound it pauses its senders
+// A receiver stores unexpected messages up to a bound. From a quarter of it on it pauses its senders
 // (Pause): they send only RTS, whatever the size of the message, until there is room again
 // (Resume). An RTS is always accepted, so no sender ever waits until another sender's message is
 // received.

@@ -2,9 +2,9 @@ package proto
 
 import "github.com/ibrun/ibrun/mpi/internal/wire"
 
-// A receiver whose store of unexpected messages is nearly full pauses its senders with Pause: they
-// send only RTS, whatever the length of the message, until Resume. An RTS is always accepted, so no
-// sender waits until another sender's message has been received.
+// A receiver pauses its senders with Pause when its unexpected messages take a quarter of the bound.
+// Paused senders send only RTS, whatever the length of the message, until Resume. An RTS is always
+// accepted, so no sender waits until another sender's message has been received.
 
 // setLimit sets the bound on the memory; 0 means 64 MiB. Senders are paused at a quarter of it:
 // what is in the transport still arrives, and the garbage collector lets the heap grow beyond what
@@ -17,8 +17,8 @@ func (s *unexpectedStore) setLimit(bytes int) {
 	s.blocks.SetLimit(s.high)
 }
 
-// isFull reports whether the sender of a message that has just been stored is to be paused.
-func (s *unexpectedStore) isFull() bool { return s.held > s.high }
+// mustPause reports whether the sender of a message that has just been stored is to be paused.
+func (s *unexpectedStore) mustPause() bool { return s.held > s.high }
 
 // mayResume reports whether senders are paused, and there is room again. low is less than high, so
 // that senders are not paused and resumed for each message.

@@ -101,7 +101,7 @@ func (s *unexpectedStore) store(peer int32, v wire.Envelope, w [5]uint64, payloa
 	m := s.add(peer, v, w, payload, total)
 	m.moves = s.links.peer(peer).moves
 	s.rec.Active.Unexpected(s.count, s.held)
-	if s.isFull() {
+	if s.mustPause() {
 		s.pauseSender(peer)
 	}
 	return m
