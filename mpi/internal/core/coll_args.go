@@ -20,7 +20,7 @@ type arguments struct {
 // For an in-place call it returns the beginning of the whole, as package coll expects.
 func (a *arguments) ownBlock(whole, block []byte, elem int) ([]byte, error) {
 	n := a.size
-	// The caller has passed one slice twice. That is what other languages say by MPI_IN_PLACE.
+	// The caller has passed one slice twice: the call is in place (MPI_IN_PLACE in C).
 	if sameStart(whole, block) && len(whole) == len(block) && n > 1 {
 		if err := a.checkDivisible(whole, elem); err != nil {
 			return nil, err

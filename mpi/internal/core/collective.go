@@ -53,8 +53,8 @@ func (cs *Collectives) checkUsable(op string) error {
 func (cs *Collectives) isInter() bool { return cs != nil && cs.comm.Remote() }
 
 // collState is the state of a communicator's collectives: their message context, and the memory
-// that all ranks share, if there is any. It implements coll.Peer and coll.WordSync. It knows no
-// communicator. Its errors do not name the call: the caller makes errors of the call of them.
+// that all ranks share, if there is any. It implements coll.Peer and coll.WordSync. It has no
+// pointer to the communicator. Its errors do not name the call; the caller adds the name.
 type collState struct {
 	coll.Local
 	engine  *proto.Engine
@@ -94,7 +94,7 @@ func (g *collState) init(p *Process, peers []int32, rank int32) {
 }
 
 // beside returns the state of messages that have a tag of their own, so that they never match those
-// of g. The context is the same, so whoever leaves it ends these messages as well.
+// of g. The context is the same, so a process that leaves it ends these messages as well.
 func (g *collState) beside(tag int32, call perf.Op) *collState {
 	return &collState{engine: g.engine, context: g.context, table: g.table, peers: g.peers, rank: g.rank, tag: tag,
 		main: g.main, call: call}

@@ -203,15 +203,16 @@ func indexOf(i int) int {
 // Waitsome blocks until at least one of reqs has completed, and completes all that are known to
 // have. It ends when ctx ends, and then has completed none of reqs.
 func Waitsome(ctx context.Context, reqs []Request, idx []int, sts []Status) (int, error) {
-	return some(ctx, perf.Waitsome, true, reqs, idx, sts)
+	return collectSome(ctx, perf.Waitsome, true, reqs, idx, sts)
 }
 
 // Testsome is Waitsome without blocking: it returns 0 if none has completed.
 func Testsome(reqs []Request, idx []int, sts []Status) (int, error) {
-	return some(context.Background(), perf.Testsome, false, reqs, idx, sts)
+	return collectSome(context.Background(), perf.Testsome, false, reqs, idx, sts)
 }
 
-func some(ctx context.Context, op perf.Op, block bool, reqs []Request, idx []int, sts []Status) (n int, err error) {
+// collectSome is Waitsome, or Testsome if block is false.
+func collectSome(ctx context.Context, op perf.Op, block bool, reqs []Request, idx []int, sts []Status) (n int, err error) {
 	if err := checkLengths(op.String(), reqs, idx, sts); err != nil {
 		return 0, err
 	}

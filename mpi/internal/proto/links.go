@@ -43,8 +43,7 @@ type links struct {
 // notified are the functions that links call, with the lock held. A send whose message is sent at
 // once, as most are, needs none of them.
 type notified struct {
-	// finished is called when the message of a send that was queued, or whose post has failed, has
-	// been sent, or is dropped because of err.
+	// finished is called by finishMessage for the message of a send, with the same err.
 	finished func(r *Request, err error)
 	// closed is called when a process has closed that this one does not need.
 	closed func(n int32, err error)

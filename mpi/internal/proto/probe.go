@@ -107,8 +107,8 @@ func (p *Probes) recordedProbe(ctx context.Context, from Route, block bool) (*un
 	return m, err
 }
 
-// RecvMatched starts to receive a message that MatchedProbe has returned into the elements of d,
-// with a note unless n is nil. d is copied. f must not be used again. The call is recorded as op.
+// RecvMatched starts a receive of a message that MatchedProbe has returned. The data go to the elements
+// of d, which is copied. n is the note, or nil. f must not be used again. The call is recorded as op.
 func (p *Probes) RecvMatched(op perf.Op, f MatchedMessage, d *datatype.Buffer, n *notes.Note) Handle {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -169,8 +169,8 @@ func (l *links) sendFailed(n int32, o *outgoing, err error) {
 	l.finishMessage(o, cmp.Or(l.failure.err, l.peer(n).finalized, err))
 }
 
-// finishMessage must be called when a message that was queued, or whose post has failed, has been
-// sent, or is dropped because of err. A dropped one must have been counted as such.
+// finishMessage ends a message that was queued, or whose post has failed. err is nil if the message has
+// been sent. Otherwise it is dropped because of err, and must have been counted as dropped.
 func (l *links) finishMessage(o *outgoing, err error) {
 	r := o.req
 	if l.clear(o); r != nil {

@@ -24,7 +24,7 @@ import (
 // How long a goroutine spins and yields. A poll takes some 10 ns.
 const (
 	spinDedicated      = 300 // polls between two yields, if every process has a processor
-	spinOversubscribed = 0   // if not: the process that is waited for has to run
+	spinOversubscribed = 0   // with fewer processors: the process that is waited for needs them
 	yieldsBeforeSleep  = 300
 	yieldsInVain       = 16 // a goroutine that was woken in vain makes a sixteenth of these
 	// quickYields is the number of yields of WaitAtLeast, without polling for messages, if

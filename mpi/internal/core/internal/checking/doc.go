@@ -1,7 +1,7 @@
 // Package checking compares the calls of a collective that the ranks of a communicator make. It has
 // no input and no output. If calls are checked, package core sends their descriptions to one rank,
-// which calls [Judge], and sends the result to all. Over shared memory calls are always compared,
-// of which only a few bits are seen there; see [Shape]. Its files:
+// which calls [Judge], and sends the result to all. Over shared memory calls are always compared.
+// The ranks see only a few bits of each call there; see [Shape]. Its files:
 //
 //	call.go    the description of a call, and what two of them must have in common
 //	judge.go   the comparison of all calls, and the text of its result
