@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ibrun/ibrun/fabric"
+	"github.com/ibrun/ibrun/fabric/rdma/internal/datagrams"
 	"github.com/ibrun/ibrun/fabric/rdma/internal/liveness"
 )
 
@@ -115,10 +116,6 @@ func (d *domain) progress() error {
 	return nil
 }
 
-// recoverInterval is the time between two attempts to restart the queue pairs for datagrams. An
-// attempt fails as long as the link is down, which seldom ends soon.
-const recoverInterval = 500 * time.Millisecond
-
 // tick runs the timers that have expired. It returns the error of a lost device.
 func (d *domain) tick(now time.Duration) error {
 	d.clock.Running(now, d.liveness.Interval)
@@ -128,7 +125,7 @@ func (d *domain) tick(now time.Duration) error {
 	d.clock.Next = liveness.Never
 	if d.cm.Socket.Failed {
 		if d.cm.Socket.Recover() != nil {
-			d.clock.Schedule(now + recoverInterval) // the link is still down
+			d.clock.Schedule(now + datagrams.RecoverInterval) // the link is still down
 		}
 	}
 	if d.cm.closing.Len() > 0 {

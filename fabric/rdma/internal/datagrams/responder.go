@@ -151,20 +151,20 @@ func (p *Responder) run(ctx context.Context) {
 		case errors.Is(err, verbs.ErrClosed):
 			return
 		case errors.Is(err, verbs.ErrDeviceLost), recovered != nil:
-			liveness.Sleep(ctx, recoverPause)
+			liveness.Sleep(ctx, RecoverInterval)
 		case err != nil:
 			liveness.Sleep(ctx, responderPause)
 		}
 	}
 }
 
-const (
-	// responderPause is how long the goroutine waits after a call that the device has refused.
-	responderPause = 20 * time.Millisecond
-	// recoverPause is how long it waits while the link is down, or the device may be lost. That is
-	// longer, since neither ends soon, and peers get no answers until then, however often it tries.
-	recoverPause = 500 * time.Millisecond
-)
+// RecoverInterval is the time between two attempts to restart queue pairs for datagrams. An attempt
+// fails as long as the link is down, which seldom ends soon. The goroutine that answers probes also
+// waits for this time if the device may be lost.
+const RecoverInterval = 500 * time.Millisecond
+
+// responderPause is how long the goroutine waits after a call that the device has refused.
+const responderPause = 20 * time.Millisecond
 
 // answerAll handles completions until there are none.
 func (p *Responder) answerAll() error {
