@@ -14,8 +14,8 @@ import (
 // and datagrams (receive.go), requests that were carried out or have failed, and lost rails
 // (device_lost.go). It belongs to the goroutine that calls Poll.
 type completions struct {
-	// These belong to the domain, which sets them when it opens. They are not replaced later. Every
-	// Poll reads some of them, so they are before the arrays.
+	// The domain sets these once, when it opens. They are before the arrays, because every Poll reads
+	// some of them.
 	all     []*rail // the first carries messages and datagrams
 	clock   *liveness.Clock
 	events  *messages.Events
@@ -34,13 +34,7 @@ type completions struct {
 func (c *completions) pollSends(r *rail) (int, error) {
 	n, err := r.SendCQ.Poll(c.wcs[:])
 	c.sleeper.MoreReady = c.sleeper.MoreReady || n == len(c.wcs)
-	if n > 0 {
-		c.poster.Mu.Lock()
-		for i := range c.wcs[:n] {
-			c.handleSend(r, &c.wcs[i])
-		}
-		c.poster.Mu.Unlock()
-	}
+	c.handleSends(r, c.wcs[:n])
 	if err != nil {
 		return n, c.railLost(r, err)
 	}
@@ -52,14 +46,20 @@ func (c *completions) pollSends(r *rail) (int, error) {
 func (c *completions) completeSends() bool {
 	r := c.all[0]
 	n, _ := r.SendCQ.Poll(c.sends[:]) // the next pollSends finds the same error
-	if n > 0 {
-		c.poster.Mu.Lock()
-		for i := range c.sends[:n] {
-			c.handleSend(r, &c.sends[i])
-		}
-		c.poster.Mu.Unlock()
-	}
+	c.handleSends(r, c.sends[:n])
 	return n > 0
+}
+
+// handleSends handles completions of requests that were posted on a rail.
+func (c *completions) handleSends(r *rail, wcs []verbs.WC) {
+	if len(wcs) == 0 {
+		return
+	}
+	c.poster.Mu.Lock()
+	for i := range wcs {
+		c.handleSend(r, &wcs[i])
+	}
+	c.poster.Mu.Unlock()
 }
 
 // handleSend handles one completion. It also completes all requests that were posted before, because those without
@@ -163,6 +163,19 @@ func (c *completions) pollReceives() (int, error) {
 
 // drainCQs handles the completions of everything that has arrived and of everything that was sent.
 func (c *completions) drainCQs() error {
+	if err := c.drainReceives(); err != nil {
+		return err
+	}
+	for _, r := range c.live {
+		if err := c.drainSends(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drainReceives handles the completions of everything that has arrived.
+func (c *completions) drainReceives() error {
 	for n := 1; n > 0; {
 		var err error
 		n, err = c.all[0].RecvCQ.Poll(c.wcs[:])
@@ -170,12 +183,15 @@ func (c *completions) drainCQs() error {
 			return err
 		}
 	}
-	for _, r := range c.live {
-		for n := 1; n > 0; {
-			var err error
-			if n, err = c.pollSends(r); err != nil {
-				return err
-			}
+	return nil
+}
+
+// drainSends handles the completions of everything that was sent on a rail.
+func (c *completions) drainSends(r *rail) error {
+	for n := 1; n > 0; {
+		var err error
+		if n, err = c.pollSends(r); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -197,11 +213,6 @@ func (c *completions) pollAllSends() error {
 
 // drainLost receives what has arrived before the device of the first rail was lost. Its completions are still there.
 func (c *completions) drainLost() {
-	for n, err := 1, error(nil); n > 0 && err == nil; {
-		n, err = c.all[0].RecvCQ.Poll(c.wcs[:])
-		err = c.handleReceives(n, err)
-	}
-	for n, err := 1, error(nil); n > 0 && err == nil; {
-		n, err = c.pollSends(c.all[0])
-	}
+	_ = c.drainReceives() // an error says once more that the device is lost
+	_ = c.drainSends(c.all[0])
 }

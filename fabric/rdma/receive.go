@@ -42,7 +42,7 @@ func (c *completions) handleReceive(wc *verbs.WC) {
 	if wc.Status != verbs.StatusSuccess {
 		c.recvs.Post(&e.msgs, slot)
 		if e.teardown == nil {
-			c.receiveFailed(e, wc)
+			e.receiveFailed(wc)
 		}
 		return
 	}
@@ -87,7 +87,7 @@ func (c *completions) handleReceive(wc *verbs.WC) {
 }
 
 // receiveFailed makes the connection again because a receive has failed.
-func (c *completions) receiveFailed(e *endpoint, wc *verbs.WC) {
+func (e *endpoint) receiveFailed(wc *verbs.WC) {
 	if wc.Status != verbs.StatusFlushed { // otherwise something else has failed
 		e.countWorked()
 		e.retry.Unfinished.Receive = true
@@ -106,7 +106,7 @@ func (c *completions) receivedOwn(e *endpoint, wc *verbs.WC) bool {
 		c.cm.closing.LastCompletion(e.teardown)
 	}
 	if outcome == messages.Failed && e.teardown == nil {
-		c.receiveFailed(e, wc)
+		e.receiveFailed(wc)
 	}
 	return outcome == messages.Arrived
 }
