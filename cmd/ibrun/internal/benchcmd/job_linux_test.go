@@ -71,6 +71,20 @@ func start(t *testing.T, words string) (stdout string, err error) {
 	return string(out), err
 }
 
+// startLines is start for a measurement that prints n lines in JSON. It returns these lines.
+func startLines(t *testing.T, words string, n int) []line {
+	t.Helper()
+	out, err := start(t, words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := parseLines(t, out)
+	if len(lines) != n {
+		t.Fatalf("%d lines, want %d:\n%s", len(lines), n, out)
+	}
+	return lines
+}
+
 // TestJob measures with real ranks.
 func TestJob(t *testing.T) {
 	out, err := start(t, "allreduce -n 3 --sizes 4-1K,64K --iterations 20 --validate --percentiles --json")
@@ -123,15 +137,8 @@ func linkReference(t *testing.T) string {
 
 // TestSockets compares real ranks with two processes of the reference program.
 func TestSockets(t *testing.T) {
-	out, err := start(t, "versus --transport tcp --peer sockets --op latency,bw --size 8,4K --rounds 7 --time 100us --json "+
-		"--reference "+linkReference(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := parseLines(t, out)
-	if len(lines) != 4 {
-		t.Fatalf("%d lines, want 4:\n%s", len(lines), out)
-	}
+	lines := startLines(t, "versus --transport tcp --peer sockets --op latency,bw --size 8,4K --rounds 7 --time 100us --json "+
+		"--reference "+linkReference(t), 4)
 	for i, l := range lines {
 		if l.Op != []string{"latency", "bw"}[i/2] || l.Size != []int{8, 4096}[i%2] || l.PeerName != "sockets" || l.Peer <= 0 ||
 			l.Ours <= 0 {
