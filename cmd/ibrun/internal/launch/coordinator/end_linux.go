@@ -55,9 +55,7 @@ func (c *coordinator) endJob(grace time.Duration) {
 // orderEnd orders the agents to end the job, perhaps again: for an agent the shortest grace counts,
 // and the last limit for output.
 func (c *coordinator) orderEnd(grace time.Duration) {
-	if !c.ending {
-		c.ending = true
-	}
+	c.ending = true
 	for _, n := range c.nodes {
 		n.ending = true
 	}

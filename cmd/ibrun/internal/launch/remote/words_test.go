@@ -99,7 +99,8 @@ func TestField(t *testing.T) {
 	}
 }
 
-// Failures that another attempt may avoid are told from those that it cannot.
+// TestUnreachable: a host that cannot be reached now, and one without ibrun, are distinguished from
+// other failures.
 func TestUnreachable(t *testing.T) {
 	for _, c := range []struct {
 		output               string
