@@ -8,8 +8,8 @@ import (
 )
 
 // Candidate is a device that a rank may use. For an RDMA device with several ports it is one port. The
-// launcher assigns candidates to ranks. Which ports package fabric/rdma then uses is decided there, in
-// internal/devices.
+// launcher assigns candidates to ranks. Package fabric/rdma has a list of its own, in
+// internal/devices. From that it chooses the ports that it uses.
 type Candidate struct {
 	Name string `json:"name"`
 	Port int    `json:"port,omitempty"` // from 1; 0 for devices without ports

@@ -44,11 +44,11 @@ type Attempt struct {
 // Connecting reports whether this process tries to connect to a peer.
 func (t *Takeover) Connecting() bool { return t.cm.connecting.Len() > 0 }
 
-// Attempts calls each for every peer that this process tries to connect to for the first time, if the
+// Attempts calls f for every peer that this process tries to connect to for the first time, if the
 // peer has not answered for a quarter of a second, or an eighth of the heartbeat.
 //
 // Callers call it often, and many peers may be computing and not answer. So it reads the clock once, and allocates nothing.
-func (t *Takeover) Attempts(each func(peer int, a Attempt)) {
+func (t *Takeover) Attempts(f func(peer int, a Attempt)) {
 	overdue, now := min(maxOverdue, t.cm.settings.Heartbeat/8), t.cm.clock.Elapsed()
 	for i := range t.cm.connecting.Len() {
 		e := t.cm.connecting.Of(i)
@@ -58,7 +58,7 @@ func (t *Takeover) Attempts(each func(peer int, a Attempt)) {
 			continue
 		}
 		failure := e.retry.Failure()
-		each(e.peer, Attempt{int(a.requests), elapsed, a.heard && failure == nil && t.lost == nil, cmp.Or(failure, e.retry.err),
+		f(e.peer, Attempt{int(a.requests), elapsed, a.heard && failure == nil && t.lost == nil, cmp.Or(failure, e.retry.err),
 			failure != nil && e.retry.Rejected})
 	}
 }

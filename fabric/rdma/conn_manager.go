@@ -16,7 +16,7 @@ import (
 
 // connManager connects peers. It has the datagrams that connect and disconnect them (see cm.Message),
 // and lists the endpoints that have something to do with connections. It belongs to the goroutine
-// that calls Poll. Only requestLocked is called by others: Read and Write call it.
+// that calls Poll. Other goroutines call only requestLocked, in Read and Write.
 type connManager struct {
 	datagrams.Manager
 
@@ -29,7 +29,7 @@ type connManager struct {
 	requested    []*endpoint // are to be connected to; guarded by the lock of the poster
 	mtuReported  bool        // see reduceMTU
 
-	// These belong to the domain, which sets them when it opens. They are not replaced later.
+	// The domain sets these once, when it opens.
 	settings   *Settings
 	params     verbs.Params // of RC connections
 	rails      []*rail

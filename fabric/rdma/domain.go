@@ -20,8 +20,8 @@ var _ fabric.Domain = (*domain)(nil)
 
 // domain is one process's membership. It consists of completions (what has arrived, and what was
 // carried out), connManager (connections to peers), Takeover (peers that another transport takes
-// over), and parts from the packages in internal. A field belongs to the goroutine that calls the methods of
-// [fabric.Domain], unless its comment says that it is atomic or guarded by poster.Mu.
+// over), and parts from the packages in internal. A field belongs to the goroutine that calls the
+// methods of [fabric.Domain], unless its comment says that it is atomic or guarded by poster.Mu.
 type domain struct {
 	// These are constant once the domain is open.
 	self, size int

@@ -97,10 +97,10 @@ func (t *Takeover) leaveLost(e *endpoint, err error) {
 	}
 }
 
-// Leaving calls each for every peer that is to be handed over, from leave to Abandon.
-func (t *Takeover) Leaving(each func(peer int, err error)) {
+// Leaving calls f for every peer that is to be handed over, from leave to Abandon.
+func (t *Takeover) Leaving(f func(peer int, err error)) {
 	for _, e := range t.leavers {
-		each(e.peer, e.leaving.err)
+		f(e.peer, e.leaving.err)
 	}
 }
 

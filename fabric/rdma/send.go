@@ -24,7 +24,7 @@ func (e *endpoint) Send(header, payload []byte) error {
 	}
 	if e.conn.State != cm.StateEstablished || !e.msgs.Out.HasCredit() {
 		if e.conn.State == cm.StateIdle {
-			e.d.cm.request(e)
+			d.cm.request(e)
 		}
 		return fabric.ErrAgain
 	}

@@ -26,7 +26,7 @@ func (e *endpoint) SendFrom(header []byte, src fabric.Source, from int64, n int)
 	}
 	if e.conn.State != cm.StateEstablished || !e.msgs.Out.HasCredit() {
 		if e.conn.State == cm.StateIdle {
-			e.d.cm.request(e)
+			d.cm.request(e)
 		}
 		return fabric.ErrAgain
 	}

@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// choice.go decides which ports are excluded because they lack what the user demands. If all lack it,
-// none is excluded, and Rail.Open returns why.
-
 // Selection is the port that a domain uses first, and the other ports of its subnet.
 type Selection struct {
 	Chosen Candidate   // zero if the user has named the devices

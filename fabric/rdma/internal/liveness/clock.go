@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Clock decides when timers have expired, mostly without reading the system clock. It also counts the
-// Polls that may be short. In some virtual
+// Clock decides when timers have expired, mostly without reading the system clock. In some virtual
 // machines the system clock is a device, and reading it takes longer than everything else that a
 // Poll does. So it is read about every clockInterval, which is precise enough for all timers: the
 // clock estimates from earlier intervals how many Polls that takes. The number of Polls between two

@@ -10,8 +10,8 @@ const (
 )
 
 // The pause after the first failure in a row is minRetryPause. Each further one is twice as long, up
-// to maxRetryPause. From MaxFailures on each is lateRetryPause: what has failed that often will
-// hardly work soon, so it is tried less often.
+// to maxRetryPause. From MaxFailures on each is lateRetryPause: after so many failures the next
+// attempt will probably fail too.
 const (
 	minRetryPause  = 10 * time.Millisecond
 	maxRetryPause  = 100 * time.Millisecond

@@ -7,7 +7,7 @@
 // says which lanes may carry the next piece: all, those of one rail, or none yet. Lanes.choose, in
 // lanes.go, takes the one of these with the fewest requests in flight, among those with room.
 //
-// It knows neither the handshake of connections nor endpoints. What follows from a completion or
+// Package posting knows neither the handshake of connections nor endpoints. What follows from a completion or
 // from a failure is up to the domain, which also creates, connects and closes the queue pairs.
 //
 // # Files

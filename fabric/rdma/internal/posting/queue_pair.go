@@ -160,8 +160,8 @@ func (q *QueuePair) push(r Request, f verbs.Flags) {
 }
 
 // pop removes the oldest request, and returns a pointer to it that is valid until the next push. The
-// ring keeps Op until then, so the caller sets it to nil once it has used it: Op may refer to memory
-// of the program.
+// ring keeps Op until then, so Complete and its caller set it to nil once it was used: Op may refer
+// to memory of the program. Detach need not, since the queue pair is dropped with its ring.
 func (q *QueuePair) pop() *Request {
 	r := q.At(q.head)
 	if r.Kind == Piece {

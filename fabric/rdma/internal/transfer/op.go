@@ -73,8 +73,8 @@ const (
 	NoLane               // none yet
 )
 
-// NextCarriers returns which lanes of a connection may carry the next piece. The connection has so
-// many lanes, the first ones on the first rail. While the keys for other rails are being read, the
+// NextCarriers returns which lanes of a connection may carry the next piece. lanes is how many lanes
+// the connection has, and first is how many of them are on the first rail. While the keys for other rails are being read, the
 // first rail gets no more than its share, which is nothing if the transfer is restricted to another
 // rail.
 func (o *Op) NextCarriers(first, lanes int) Carriers {
